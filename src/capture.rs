@@ -1,0 +1,40 @@
+//! Making records: of a running server (Linux, feature `capture`) or of a scenario file. Runs on the capture thread.
+
+use crate::trace::block::Builder;
+use crate::trace::catalog::News;
+use crate::trace::clock::Clock;
+use crate::trace::health::Health;
+use crate::trace::record::Fidelity;
+use std::time::Duration;
+
+/// Where captured records and names go.
+#[derive(Debug, Default)]
+pub struct Feed {
+    /// Records and ticks since the last seal.
+    pub builder: Builder,
+    /// Names since the last seal.
+    pub news: Vec<News>,
+}
+
+/// Makes records on the capture thread. Implemented by the sampler and by [`script::Script`].
+pub trait Capture {
+    /// Waits for what comes next, at most `patience`, and puts it into `feed`. An error ends the recording; a server that is away is no error.
+    fn drain(&mut self, feed: &mut Feed, patience: Duration) -> anyhow::Result<Progress>;
+    /// Called before a seal: adds what is refreshed with each block rather than with each tick (current SQL of sessions).
+    fn refresh(&mut self, feed: &mut Feed);
+    /// How its records are made.
+    fn fidelity(&self) -> Fidelity;
+    /// Its account of itself.
+    fn health(&self) -> Health;
+    /// The trace clock against the wall clock, now.
+    fn clock(&self) -> Clock;
+}
+
+/// Whether there will be more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Call again.
+    More,
+    /// Nothing more will come (a scenario has ended).
+    Ended,
+}

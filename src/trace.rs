@@ -1,0 +1,31 @@
+//! What was recorded, as immutable values: records in blocks, and the catalog that gives them names.
+//!
+//! Everything upstream (shared memory, scripts, files) makes [`block::Block`]s; everything downstream (text, JSON,
+//! screen) is a function of blocks. This half knows no files, no threads and no clocks of its own.
+
+pub mod block;
+pub mod catalog;
+pub mod clock;
+pub mod health;
+pub mod recent;
+pub mod record;
+pub mod wait;
+
+use block::Block;
+use catalog::Catalog;
+use clock::{Clock, Span};
+use health::Health;
+
+/// Holds records and is read by analysis. Implemented by [`recent::Recent`] (memory).
+pub trait Trace {
+    /// The stretch of time this trace holds anything about, from the oldest block to the newest tick. `None` before the first.
+    fn extent(&self) -> Option<Span>;
+    /// Names of sessions, queries, events and the server.
+    fn catalog(&self) -> &Catalog;
+    /// Where trace time stands against the wall clock.
+    fn clock(&self) -> Clock;
+    /// How the recording itself is doing, as of the newest block.
+    fn health(&self) -> &Health;
+    /// Visits every block that overlaps `window`, oldest first. A block may reach beyond the window: clip.
+    fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block));
+}
