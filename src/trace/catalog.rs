@@ -92,6 +92,31 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
+    /// Every kind.
+    pub const ALL: [Self; 21] = [
+        Self::Unknown,
+        Self::Client,
+        Self::ParallelWorker,
+        Self::BackgroundWorker,
+        Self::AutovacuumLauncher,
+        Self::AutovacuumWorker,
+        Self::Archiver,
+        Self::BackgroundWriter,
+        Self::Checkpointer,
+        Self::IoWorker,
+        Self::Logger,
+        Self::SlotsyncWorker,
+        Self::Startup,
+        Self::StatsCollector,
+        Self::Standalone,
+        Self::WalReceiver,
+        Self::WalSender,
+        Self::WalSummarizer,
+        Self::WalWriter,
+        Self::LogicalLauncher,
+        Self::LogicalWorker,
+    ];
+
     /// As `pg_stat_activity.backend_type` spells it.
     pub fn name(self) -> &'static str {
         match self {
