@@ -4,6 +4,10 @@ pub mod engine;
 pub mod fingerprint;
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod sampler;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod support;
+#[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod sys;
 
 use crate::trace::block::Builder;

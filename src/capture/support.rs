@@ -4,6 +4,7 @@
 use crate::capture::sampler::{MAPPED_HZ, READV_HZ};
 use crate::pg::discover::Postmaster;
 use crate::pg::memory::{Reach, Segment};
+use crate::pg::process::ProcFs;
 use crate::pg::server::Attached;
 use crate::trace::catalog::Server;
 use crate::trace::health::Access;
@@ -83,7 +84,7 @@ pub struct Target {
 impl Target {
     /// Tries everything on a running server. Reads only; leaves nothing behind.
     pub fn probe(postmaster: &Postmaster) -> Self {
-        let reach = |how| Segment::open(postmaster.pid, how).map(drop).map_err(|e| format!("{e:#}"));
+        let reach = |how| Segment::open(&ProcFs::default(), postmaster.pid, how).map(drop).map_err(|e| format!("{e:#}"));
         Self {
             map: reach(Reach::Map),
             readv: reach(Reach::Readv),
@@ -180,13 +181,15 @@ pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
     if machine.hidepid && !ptrace {
         out.push(finding(Grade::Broken, "/proc", "processes of other users are hidden (hidepid)", Some("run it with sudo")));
     }
-    out.push(match machine.btf {
-        true => finding(Grade::Fine, "kernel BTF", "present (for the blocking and exact tiers)", None),
-        false => finding(Grade::Less, "kernel BTF", "/sys/kernel/btf/vmlinux is missing: only the sampled tier will work", Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y")),
+    out.push(if machine.btf {
+        finding(Grade::Fine, "kernel BTF", "present (for the blocking and exact tiers)", None)
+    } else {
+        finding(Grade::Less, "kernel BTF", "/sys/kernel/btf/vmlinux is missing: only the sampled tier will work", Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y"))
     });
-    out.push(match machine.breakpoints {
-        true => finding(Grade::Fine, "hardware breakpoints", "offered by the kernel (for the exact tier)", None),
-        false => finding(Grade::Less, "hardware breakpoints", "not offered by this kernel: no exact tier", Some("use a kernel built with CONFIG_HAVE_HW_BREAKPOINT and CONFIG_PERF_EVENTS")),
+    out.push(if machine.breakpoints {
+        finding(Grade::Fine, "hardware breakpoints", "offered by the kernel (for the exact tier)", None)
+    } else {
+        finding(Grade::Less, "hardware breakpoints", "not offered by this kernel: no exact tier", Some("use a kernel built with CONFIG_HAVE_HW_BREAKPOINT and CONFIG_PERF_EVENTS"))
     });
     if let Some(level) = machine.perf_paranoid {
         let grade = if level <= 2 || machine.can("CAP_SYS_ADMIN") { Grade::Note } else { Grade::Less };

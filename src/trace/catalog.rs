@@ -340,6 +340,11 @@ impl EventNames {
         self.names.iter().map(|(raw, n)| (WaitEvent(*raw), n)).find(|(e, n)| e.class() == class && same(n)).map(|(e, _)| e)
     }
 
+    /// Whether the event has a name here (CPU has one).
+    pub fn knows(&self, event: WaitEvent) -> bool {
+        event == WaitEvent::CPU || self.names.contains_key(&event.0)
+    }
+
     /// Every known event with its `Class:Event` name.
     pub fn all(&self) -> impl Iterator<Item = (WaitEvent, String)> + '_ {
         self.names.keys().map(|raw| (WaitEvent(*raw), self.name(WaitEvent(*raw))))
