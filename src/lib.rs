@@ -20,5 +20,6 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod pg;
 pub mod session;
 pub mod trace;
