@@ -2,6 +2,7 @@
 
 pub mod engine;
 pub mod fingerprint;
+pub mod script;
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod sampler;

@@ -139,7 +139,8 @@ impl Roster {
 
 /// Whether anything but the activity differs.
 fn differs(a: &Session, b: &Session) -> bool {
-    (a.kind, a.leader, &a.database, &a.user, &a.application, &a.client) != (b.kind, b.leader, &b.database, &b.user, &b.application, &b.client)
+    (a.kind, a.leader, &a.database, &a.user, &a.application, &a.client)
+        != (b.kind, b.leader, &b.database, &b.user, &b.application, &b.client)
 }
 
 fn identify(seat: &mut Seat, memory: &Attached, slot: usize, brief: &Brief, news: &mut Vec<News>) {
