@@ -145,24 +145,26 @@ impl Sampler {
     fn lose(&mut self, why: String, feed: &mut Feed) {
         self.health.gaps += 1;
         self.health.backends = 0;
-        self.health.link = Link::Waiting { why: format!("{why}; waiting for it to come back") };
+        self.health.link = waiting(&why);
         self.phase = Phase::Away { retry: sys::now() + RETRY_EVERY };
         self.pace.interrupted();
         self.roster.everyone_left(&mut feed.news);
     }
 
     fn try_again(&mut self, now: Ts) {
-        let reach = self.options.reach;
-        let postmaster = discover::choose(Some(self.options.postmaster.pid), None)
-            .or_else(|_| discover::choose(None, Some(&self.pgdata)))
-            .map_err(anyhow::Error::from);
-        match postmaster.and_then(|p| Attachment::open(&p, reach).map(|a| (p, a))) {
-            Ok((postmaster, attachment)) => {
-                self.options.postmaster = postmaster;
-                self.attach(attachment);
-            }
-            Err(_) => self.phase = Phase::Away { retry: now + RETRY_EVERY },
-        }
+        let found = discover::choose(Some(self.options.postmaster.pid), None).or_else(|_| discover::choose(None, Some(&self.pgdata)));
+        let why = match found {
+            Ok(postmaster) => match Attachment::open(&postmaster, self.options.reach) {
+                Ok(attachment) => {
+                    self.options.postmaster = postmaster;
+                    return self.attach(attachment);
+                }
+                Err(_) => "the server is starting",
+            },
+            Err(_) => "the server stopped",
+        };
+        self.health.link = waiting(why);
+        self.phase = Phase::Away { retry: now + RETRY_EVERY };
     }
 
     fn tick(&mut self, now: Ts, feed: &mut Feed) {
@@ -219,6 +221,10 @@ impl Sampler {
             }
         }
     }
+}
+
+fn waiting(why: &str) -> Link {
+    Link::Waiting { why: format!("{why}; waiting for it to come back") }
 }
 
 impl Capture for Sampler {
