@@ -33,9 +33,9 @@ pub enum Command {
     /// The full-screen picture.
     Tui(Box<Live>),
     /// What this machine and its servers allow, and what mends what is missing.
-    Doctor(Target),
+    Doctor(Box<Target>),
     /// A private throw-away PostgreSQL with a workload, and the picture on it.
-    Demo(Demo),
+    Demo(Box<Demo>),
 }
 
 /// Which server.
