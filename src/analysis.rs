@@ -2,15 +2,103 @@
 //!
 //! There is one door: a [`Source`] asked a [`Question`] gives an [`Answer`]. Text, JSON, CSV, the screen and the tests all go through it.
 
+mod active;
 pub mod answer;
+mod events;
 pub mod filter;
+mod grid;
+mod load;
+pub mod matcher;
+pub mod meaning;
+mod queries;
 pub mod question;
+mod sessions;
+mod spark;
+mod tally;
+mod time_model;
+mod walk;
 
-use answer::Answer;
-use question::Question;
+use crate::trace::Trace;
+use answer::{Answer, Body, Coverage};
+use matcher::Matcher;
+use question::{Ask, Question};
+use std::sync::Arc;
+use tally::Tally;
+use walk::Walk;
 
 /// Something that answers questions: a trace at hand, or (later) another host.
 pub trait Source {
     /// The answer, or one line saying why there is none.
     fn ask(&mut self, question: &Question) -> anyhow::Result<Answer>;
+}
+
+/// A trace at hand as a source.
+#[derive(Debug, Clone)]
+pub struct Local<T>(pub T);
+
+impl<T: Trace> Source for Local<T> {
+    fn ask(&mut self, question: &Question) -> anyhow::Result<Answer> {
+        answer(&self.0, question)
+    }
+}
+
+/// Answers a question about a trace. The one error is a filter that names an event the server's version does not have.
+pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer> {
+    let catalog = trace.catalog();
+    let matcher = Matcher::new(&question.filter, &catalog.events)?;
+    let window = question.window.resolve(trace.extent());
+    let walk = Walk::new(trace, window, &matcher);
+    let mut answer = Answer {
+        window,
+        extent: trace.extent(),
+        clock: trace.clock(),
+        coverage: Coverage::default(),
+        server: Arc::new(catalog.server.clone()),
+        health: trace.health().clone(),
+        db_time_ns: 0,
+        idle_ns: 0,
+        sessions: 0,
+        total_rows: 0,
+        body: Body::Load(answer::Load::default()),
+    };
+    if let Ask::Load { buckets } = question.ask {
+        let chart = load::chart(&walk, buckets);
+        (answer.db_time_ns, answer.idle_ns, answer.sessions) = (chart.load_ns, chart.idle_ns, chart.sessions);
+        answer.coverage = chart.coverage;
+        answer.total_rows = chart.load.buckets.len();
+        answer.body = Body::Load(chart.load);
+        return Ok(answer);
+    }
+    let tally = Tally::of(&walk);
+    (answer.db_time_ns, answer.idle_ns, answer.sessions) = (tally.load_ns, tally.idle_ns, tally.sessions);
+    answer.coverage = walk.coverage(|_| ());
+    let (observed, limit, spark) = (answer.coverage.observed_ns(), question.limit, question.spark);
+    (answer.body, answer.total_rows) = match question.ask {
+        Ask::TimeModel | Ask::Load { .. } => {
+            let model = time_model::time_model(&walk, &tally, observed, spark, !matcher.looks_at_records());
+            let total = model.rows.len();
+            (Body::TimeModel(model), total)
+        }
+        Ask::Events => {
+            let (events, total) = events::events(&walk, &tally, observed, limit, spark);
+            (Body::Events { events }, total)
+        }
+        Ask::Sessions => {
+            let (sessions, total) = sessions::sessions(&walk, &tally, observed, limit, spark);
+            (Body::Sessions { sessions }, total)
+        }
+        Ask::Queries => {
+            let (queries, total) = queries::queries(&walk, &tally, observed, limit, spark);
+            (Body::Queries { queries }, total)
+        }
+        Ask::QueryEvents => {
+            let (pairs, total) = queries::pairs(catalog, &tally, limit);
+            (Body::QueryEvents { pairs }, total)
+        }
+        Ask::Active => {
+            let (active, at, total) = active::active(&walk, &matcher, &tally, limit);
+            (Body::Active { active, at }, total)
+        }
+    };
+    Ok(answer)
 }

@@ -1,3 +1,2 @@
-//! The program.
-
+//! x
 fn main() {}

@@ -3,10 +3,10 @@
 //! Runs on its own thread. It never blocks capture (capture drops and counts when this worker does not keep up) nor the screen (questions and
 //! replies travel by channels).
 
-use crate::analysis::Source;
 use crate::analysis::answer::Answer;
 use crate::analysis::question::Question;
-use crate::trace::recent::Batch;
+use crate::analysis::{Local, Source};
+use crate::trace::recent::{Batch, Recent};
 use anyhow::Context;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use std::collections::BTreeMap;
@@ -41,6 +41,12 @@ pub struct Reply {
 pub trait Live: Source + Send + 'static {
     /// Takes in what capture handed over.
     fn absorb(&mut self, batch: Batch);
+}
+
+impl Live for Local<Recent> {
+    fn absorb(&mut self, batch: Batch) {
+        self.0.absorb(batch);
+    }
 }
 
 /// The worker's other end.

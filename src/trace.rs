@@ -15,6 +15,7 @@ use block::Block;
 use catalog::Catalog;
 use clock::{Clock, Span};
 use health::Health;
+use std::ops::ControlFlow;
 
 /// Holds records and is read by analysis. Implemented by [`recent::Recent`] (memory).
 pub trait Trace {
@@ -26,6 +27,8 @@ pub trait Trace {
     fn clock(&self) -> Clock;
     /// How the recording itself is doing, as of the newest block.
     fn health(&self) -> &Health;
-    /// Visits every block that overlaps `window`, oldest first. A block may reach beyond the window: clip.
+    /// Visits every block that overlaps `window` or has a tick in `(window.start, window.end]`, oldest first. A block may reach beyond the window: clip.
     fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block));
+    /// The same blocks, newest first, until `visit` breaks.
+    fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>);
 }

@@ -288,6 +288,9 @@ pub struct SessionRow {
     pub aas: f64,
     /// Event with the most time, CPU included; `None` without load.
     pub top: Option<Share>,
+    /// Event with the most time, CPU left out; `None` when it never waited.
+    #[serde(default)]
+    pub top_wait: Option<Share>,
     /// Load by class, in the order of [`WaitClass::ALL`], nanoseconds.
     pub classes: [u64; WaitClass::ALL.len()],
     /// Query it spent most load in; `NONE` when unknown.

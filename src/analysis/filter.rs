@@ -1,5 +1,7 @@
 //! Which rows count. A filter is a list of clauses that must all hold; a clause is a list of terms of which one must hold.
 
+mod text;
+
 use crate::trace::catalog::BackendKind;
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::{WaitClass, WaitEvent};

@@ -9,6 +9,7 @@ use super::catalog::{Catalog, News};
 use super::clock::{Clock, Span};
 use super::health::Health;
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What capture hands over: a block (when something was recorded), the names that go with it, and how capture is doing.
@@ -90,6 +91,12 @@ impl Recent {
         }
     }
 
+    /// Blocks with something in a window. A block of one weightless tick has an empty span, which meets nothing, but its tick counts.
+    fn within(&self, window: Span) -> impl DoubleEndedIterator<Item = &Block> {
+        let inside = move |b: &&Block| b.span().start <= window.end && b.span().end > window.start;
+        self.blocks.iter().map(|(_, block)| block.as_ref()).filter(inside)
+    }
+
     /// Bytes the blocks occupy.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -116,10 +123,10 @@ impl Trace for Recent {
     }
 
     fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
-        for (_, block) in &self.blocks {
-            if block.span().meets(window) {
-                visit(block);
-            }
-        }
+        self.within(window).for_each(visit);
+    }
+
+    fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
+        let _ = self.within(window).rev().try_for_each(visit);
     }
 }

@@ -1,0 +1,166 @@
+//! What every session was doing at the last tick of the window, and for how long already. Pure.
+//!
+//! How long is read backwards from that tick through the whole trace, not only through the window, and only until each session's run is
+//! known to have begun.
+
+use super::answer::{ActiveRow, Doing, Sql};
+use super::matcher::Matcher;
+use super::meaning::Meaning;
+use super::queries::sql;
+use super::sessions::who;
+use super::tally::Tally;
+use super::walk::{Inside, Walk};
+use crate::trace::Trace;
+use crate::trace::block::{Block, Tick};
+use crate::trace::catalog::{BackendKind, Catalog, Session};
+use crate::trace::clock::{Span, Ts};
+use crate::trace::record::{QueryId, Record, SessionId};
+use crate::trace::wait::WaitEvent;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::ops::ControlFlow;
+
+/// The rows and the tick they are of; at most `limit` rows (0 = all), and how many there were.
+pub fn active<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, tally: &Tally, limit: usize) -> (Vec<ActiveRow>, Option<Ts>, usize) {
+    let catalog = walk.trace.catalog();
+    let Some((at, seen, mut runs)) = last_tick(walk) else { return (Vec::new(), None, 0) };
+    begin(walk.trace, at, &mut runs);
+    let mut load: FxHashMap<SessionId, u64> = FxHashMap::default();
+    for (key, sum) in tally.load() {
+        *load.entry(key.session).or_default() += sum.ns;
+    }
+    let newest = walk.trace.extent().is_none_or(|e| at >= e.end);
+    let wall = walk.trace.clock().wall(at) / 1_000;
+    let mut rows: Vec<ActiveRow> = seen
+        .iter()
+        .filter(|r| matcher.record(&matcher.session(r.session, catalog.sessions.get(&r.session)), r))
+        .filter_map(|r| {
+            let run = runs.get(&r.session)?;
+            let session = catalog.sessions.get(&r.session);
+            let now = session.filter(|s| newest || s.activity.query_start.max(s.activity.state_change).max(s.activity.xact_start) <= wall);
+            let times = now.map(|s| (s.activity.query_start, s.activity.xact_start, s.activity.state_change)).unwrap_or_default();
+            Some(ActiveRow {
+                who: who(catalog, r.session),
+                doing: run.doing,
+                state: r.state,
+                event: r.event,
+                name: catalog.events.name(r.event),
+                for_ns: at.since(run.start),
+                for_at_least: !run.began,
+                time_ns: load.get(&r.session).copied().unwrap_or_default(),
+                sql: command(catalog, now, r.query),
+                query_start: times.0,
+                xact_start: times.1,
+                state_change: times.2,
+            })
+        })
+        .collect();
+    rows.sort_unstable_by_key(|r| (r.doing, Reverse(r.for_ns), r.who.pid, r.who.session));
+    let total = rows.len();
+    rows.truncate(if limit == 0 { total } else { limit });
+    (rows, Some(at), total)
+}
+
+type Runs = FxHashMap<SessionId, Run>;
+
+/// The last tick of the window, the records of the sessions it saw, and the runs they are the end of.
+fn last_tick<T: Trace>(walk: &Walk<'_, T>) -> Option<(Ts, Vec<Record>, Runs)> {
+    let catalog = walk.trace.catalog();
+    let mut found = None;
+    walk.trace.scan_back(walk.window, &mut |block| {
+        let Some(tick) = Inside::new(block, walk.window).ticks().last() else { return ControlFlow::Continue(()) };
+        let only = Inside::new(block, Span::new(tick.at - 1, tick.at));
+        let seen: Vec<Record> = block.records().filter(|r| only.samples(r) > 0).collect();
+        let runs = seen.iter().map(|r| (r.session, Run::new(catalog, block, r))).collect();
+        found = Some((tick.at, seen, runs));
+        ControlFlow::Break(())
+    });
+    found
+}
+
+/// An unbroken run of one event, as far back as it is known.
+#[derive(Debug)]
+struct Run {
+    event: WaitEvent,
+    kind: BackendKind,
+    doing: Doing,
+    start: Ts,
+    /// Whether it is known that something else, or nothing, was there right before `start`.
+    began: bool,
+    /// Whether it may reach further back.
+    open: bool,
+}
+
+impl Run {
+    fn new(catalog: &Catalog, block: &Block, r: &Record) -> Self {
+        let kind = catalog.sessions.get(&r.session).map_or(BackendKind::Unknown, |s| s.kind);
+        let mut run = Self { event: r.event, kind, doing: doing(catalog, kind, r), start: r.span.end, began: false, open: true };
+        run.reach(block, r);
+        run
+    }
+
+    /// Takes in a record at its beginning. A record that begins with the first tick after a gap may have begun in the gap.
+    fn reach(&mut self, block: &Block, r: &Record) {
+        self.start = r.span.start;
+        if tick_at(block, self.start).is_some_and(|t| t.weight == 0)
+            && Inside::new(block, Span::new(self.start - 1, self.start)).samples(r) > 0
+        {
+            self.open = false;
+        }
+    }
+
+    fn close(&mut self, began: bool) {
+        (self.open, self.began) = (false, began);
+    }
+}
+
+/// What a session seen in a record is doing.
+fn doing(catalog: &Catalog, kind: BackendKind, r: &Record) -> Doing {
+    match Meaning::of(kind, r.state, r.event, &catalog.events) {
+        Meaning::Load | Meaning::IoWorkerBusy if r.event == WaitEvent::CPU => Doing::OnCpu,
+        Meaning::Load | Meaning::IoWorkerBusy => Doing::Waiting,
+        Meaning::Idle | Meaning::IoWorkerIdle | Meaning::Nothing => Doing::Idle,
+    }
+}
+
+/// Follows every run back to where it began.
+fn begin<T: Trace>(trace: &T, at: Ts, runs: &mut Runs) {
+    let catalog = trace.catalog();
+    trace.scan_back(Span::new(Ts(0), at), &mut |block| {
+        let rows: Vec<Record> = block.records().collect();
+        for r in rows.iter().rev() {
+            let Some(run) = runs.get_mut(&r.session).filter(|run| run.open && r.span.end == run.start) else { continue };
+            if r.event == run.event && doing(catalog, run.kind, r) == run.doing {
+                run.reach(block, r);
+            } else {
+                run.close(true);
+            }
+        }
+        let mut open = false;
+        for run in runs.values_mut().filter(|run| run.open) {
+            if run.start > block.span().start {
+                // Nothing of it ends where the run starts. Either it was not there, or the tick could not see it.
+                run.close(tick_at(block, run.start).is_some_and(|t| t.unread == 0));
+            }
+            open |= run.open;
+        }
+        if open { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+}
+
+/// The tick taken at exactly `at`.
+fn tick_at(block: &Block, at: Ts) -> Option<Tick> {
+    let ticks = block.ticks();
+    ticks.binary_search_by_key(&at, |t| t.at).ok().and_then(|i| ticks.get(i)).copied()
+}
+/// The current or last command: by the session's own account where that is of this moment, else by the query id.
+fn command(catalog: &Catalog, now: Option<&Session>, query: QueryId) -> Sql {
+    match now.map(|s| &s.activity) {
+        Some(a) if !a.text.is_empty() => {
+            let query = if a.query == QueryId::NONE { query } else { a.query };
+            let source = catalog.queries.get(&query).map(|q| q.source).unwrap_or_default();
+            Sql { query, text: a.text.clone(), truncated: a.truncated, source }
+        }
+        _ => sql(catalog, query),
+    }
+}
