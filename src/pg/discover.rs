@@ -4,6 +4,7 @@
 //! its first line. Everything is reached through `/proc/PID`, so paths inside containers and replaced binaries work.
 
 use super::process::ProcFs;
+use super::titles;
 use super::version;
 use crate::trace::catalog::UnixMicros;
 use std::fmt;
@@ -289,7 +290,7 @@ fn inspect(proc_fs: &ProcFs, pid: i32) -> Result<Option<Postmaster>, Denied> {
         started: lock.started.unwrap_or_default(),
         exe,
         container: namespace_pid != pid || foreign("mnt") || foreign("pid"),
-        cluster: None,
+        cluster: proc_fs.children(pid).unwrap_or_default().into_iter().find_map(|c| titles::cluster(&proc_fs.title(c).ok()?)),
     }))
 }
 

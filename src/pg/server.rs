@@ -8,8 +8,11 @@ use super::memory::{Reach, Segment, Standing};
 use super::names;
 use super::process::ProcFs;
 use super::procs::Procs;
+use super::proof;
+use super::registered::Registered;
 use super::shmem::Index;
 use super::status::{StatusArray, Text, Who};
+use super::titles::Titles;
 use crate::trace::catalog::{Activity, BackendKind, EventNames, Named, Server, UnixMicros};
 use crate::trace::health::Access;
 use crate::trace::record::QueryId;
@@ -64,28 +67,63 @@ pub struct Attached {
     procs: Procs,
     status: StatusArray,
     names: EventNames,
+    registered: Registered,
+    titles: RefCell<Titles>,
     host_pids: RefCell<FxHashMap<i32, i32>>,
 }
 
-impl Attached {
-    /// Opens the server's memory and proves the layout on it.
-    pub fn open(postmaster: &Postmaster, reach: Reach) -> Result<Self> {
-        Self::open_at(&ProcFs::default(), postmaster, reach)
-    }
+/// What the proof looks at.
+pub(super) struct Parts<'a> {
+    pub proc_fs: &'a ProcFs,
+    pub postmaster: &'a Postmaster,
+    pub layout: &'static Layout,
+    pub procs: &'a Procs,
+    pub status: &'a StatusArray,
+    pub names: &'a EventNames,
+}
 
-    fn open_at(proc_fs: &ProcFs, postmaster: &Postmaster, reach: Reach) -> Result<Self> {
+impl Attached {
+    /// Opens the server's memory and proves the layout on it. The error is one line (with its causes) and says what was found.
+    ///
+    /// A server that is still starting is waited for, for a few seconds; a [`proof::Refusal::NotYet`] in the error tells that case apart.
+    pub fn open(postmaster: &Postmaster, reach: Reach) -> Result<Self> {
         let major = postmaster.major;
         let layout = Layout::of(major).with_context(|| {
             let (low, high) = Layout::known();
-            format!("PostgreSQL {major} is not known: this program reads {low} to {high}")
+            format!("PostgreSQL {major} is not supported: this program knows {low} to {high}")
         })?;
-        let segment = Arc::new(Segment::open(proc_fs, postmaster.pid, reach)?);
+        Self::open_with(postmaster, reach, layout)
+    }
+
+    /// [`Self::open`] with a layout of the caller's: tests prove that wrong ones are refused.
+    #[doc(hidden)]
+    pub fn open_with(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
+        let mut patience = proof::Patience::default();
+        loop {
+            let attempt = Self::attach(postmaster, reach, layout).and_then(|this| Ok(proof::prove(&this).map(|()| this)?));
+            match attempt {
+                Ok(this) => {
+                    this.learn_prefix();
+                    return Ok(this);
+                }
+                Err(e) if !patience.allows(&e) => return Err(e),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Everything but the proof.
+    fn attach(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
+        let proc_fs = ProcFs::default();
+        let segment = Arc::new(Segment::open(&proc_fs, postmaster.pid, reach)?);
         let index = Index::read(&segment, layout)?;
         let procs = Procs::open(&segment, &index, layout)?;
         let status = StatusArray::open(&segment, &index, layout)?;
-        let names = names::event_names(major).unwrap_or_default();
+        let registered = Registered::open(&proc_fs, postmaster.pid, &segment, &index, layout);
+        let mut names = names::event_names(layout.major).unwrap_or_default();
+        registered.known().for_each(|(event, name)| names.insert(event, name));
         Ok(Self {
-            proc_fs: proc_fs.clone(),
+            proc_fs,
             postmaster: postmaster.clone(),
             layout,
             segment,
@@ -93,6 +131,8 @@ impl Attached {
             procs,
             status,
             names,
+            registered,
+            titles: RefCell::default(),
             host_pids: RefCell::default(),
         })
     }
@@ -103,7 +143,7 @@ impl Attached {
         Server {
             major: p.major,
             version: p.version.clone(),
-            cluster: p.cluster.clone().unwrap_or_default(),
+            cluster: self.titles.borrow().cluster().or_else(|| p.cluster.clone()).unwrap_or_default(),
             host: fs::read_to_string(self.proc_fs.global("sys/kernel/hostname")).map(|h| h.trim().to_owned()).unwrap_or_default(),
             pgdata: p.pgdata.to_string_lossy().into_owned(),
             port: p.port,
@@ -122,12 +162,27 @@ impl Attached {
 
     /// Names that extensions registered since the last call.
     pub fn new_names(&mut self) -> Vec<(WaitEvent, Arc<str>)> {
-        Vec::new()
+        let news = self.registered.look(&self.segment);
+        for (event, name) in &news {
+            self.names.insert(*event, Arc::clone(name));
+        }
+        news
     }
 
     /// How the memory is reached.
     pub fn access(&self) -> Access {
         self.segment.access()
+    }
+
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts {
+            proc_fs: &self.proc_fs,
+            postmaster: &self.postmaster,
+            layout: self.layout,
+            procs: &self.procs,
+            status: &self.status,
+            names: &self.names,
+        }
     }
 
     /// The named areas of the shared memory, and the segment to read them from.
@@ -153,7 +208,7 @@ impl Attached {
 
     /// Index of the status row of the process in a slot.
     #[inline]
-    fn row_of(&self, slot: usize, pid: i32) -> Option<usize> {
+    pub(super) fn row_of(&self, slot: usize, pid: i32) -> Option<usize> {
         let Some(member) = self.layout.proc.backend_id else { return Some(slot) };
         match self.procs.u32(slot, member)?.cast_signed() {
             id if id > 0 => Some(id as usize - 1),
@@ -167,18 +222,45 @@ impl Attached {
         self.row_of(slot, pid).map_or(Status::Missing, |row| self.status.brief(row, pid))
     }
 
-    /// Who the process in a slot is. Not for every tick.
+    /// Who the process in a slot is. Reads its title: not for every tick.
     pub fn identity(&self, slot: usize, pid: i32) -> Status<Identity> {
         let Some(row) = self.row_of(slot, pid) else { return Status::Missing };
-        self.status.who(row, pid).map(|who: Who| Identity {
+        self.status.who(row, pid).map(|who| self.named(slot, pid, &who))
+    }
+
+    fn named(&self, slot: usize, pid: i32, who: &Who) -> Identity {
+        if !self.titles.borrow().knows_prefix() {
+            self.learn_prefix();
+        }
+        let title = self.proc_fs.title(self.host_pid(pid)).unwrap_or_default();
+        let mut titles = self.titles.borrow_mut();
+        titles.learn(who, &title);
+        Identity {
             started: who.started,
-            kind: who.kind,
+            kind: titles.refine(who.kind, &title),
             leader: self.procs.leader(slot).map(|leader| self.host_pid(leader)),
-            database: Named { oid: who.database, name: None },
-            user: Named { oid: who.user, name: None },
+            database: Named { oid: who.database, name: titles.database(who.database) },
+            user: Named { oid: who.user, name: titles.user(who.user) },
             application: String::from_utf8_lossy(&who.application).into(),
             client: who.peer.to_string().into(),
-        })
+        }
+    }
+
+    /// Titles of processes of a known kind tell how the titles of this server begin.
+    fn learn_prefix(&self) {
+        for (slot, proc) in self.live() {
+            if let Status::Row(brief) = self.brief(slot, proc.pid)
+                && !matches!(brief.kind, BackendKind::Client | BackendKind::BackgroundWorker)
+            {
+                let title = self.proc_fs.title(self.host_pid(proc.pid)).unwrap_or_default();
+                self.titles.borrow_mut().learn_prefix(brief.kind, &title);
+            }
+        }
+    }
+
+    /// Slots in use, with their processes.
+    pub fn live(&self) -> impl Iterator<Item = (usize, Proc)> + '_ {
+        (0..self.slots()).filter_map(|slot| Some((slot, self.proc(slot)?)))
     }
 
     /// What the process in a slot runs, or ran last. Not for every tick.
@@ -228,23 +310,27 @@ impl Attached {
     pub fn checkpointer(&self) -> Option<i32> {
         use BackendKind::{BackgroundWriter, Checkpointer, Startup, WalReceiver, WalWriter};
         let rank = |kind| [Checkpointer, BackgroundWriter, WalWriter, Startup, WalReceiver].iter().position(|k| *k == kind);
-        (0..self.slots())
-            .filter_map(|slot| {
-                let proc = self.proc(slot)?;
-                Some((rank(self.brief(slot, proc.pid).row()?.kind)?, proc.pid))
-            })
-            .min()
-            .map(|(_, pid)| self.host_pid(pid))
+        let ranked = self.live().filter_map(|(slot, proc)| Some((rank(self.brief(slot, proc.pid).row()?.kind)?, proc.pid)));
+        ranked.min().map(|(_, pid)| self.host_pid(pid))
     }
 }
 
 /// Makes text valid UTF-8. What the server's cut left of a last character is dropped rather than shown as a bad byte.
 fn readable(raw: &[u8], truncated: bool) -> String {
-    let raw = match std::str::from_utf8(raw) {
-        Err(e) if truncated && e.error_len().is_none() => raw.get(..e.valid_up_to()).unwrap_or(raw),
-        _ => raw,
+    let whole = if truncated { raw.len() - cut_character(raw) } else { raw.len() };
+    String::from_utf8_lossy(raw.get(..whole).unwrap_or(raw)).into_owned()
+}
+
+/// Bytes at the end that begin a UTF-8 character and do not finish it.
+fn cut_character(raw: &[u8]) -> usize {
+    let tail = raw.iter().rev().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
+    let needs = match raw.len().checked_sub(tail + 1).and_then(|at| raw.get(at)) {
+        Some(0xc2..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf4) => 4,
+        _ => 0,
     };
-    String::from_utf8_lossy(raw).into_owned()
+    if tail + 1 < needs { tail + 1 } else { 0 }
 }
 
 #[cfg(test)]
@@ -254,7 +340,13 @@ mod tests {
     #[test]
     fn text_is_made_readable() {
         assert_eq!(readable(b"select 1", false), "select 1");
-        assert_eq!(readable(b"x\xf8\xe7\x84y", false), "x\u{fffd}\u{fffd}\u{fffd}y");
+        assert_eq!(readable(b"x\xf8\xe7\x84y", false), "x\u{fffd}\u{fffd}y");
+        assert_eq!(readable(b"\xf8x\xe7\x84", true), "\u{fffd}x");
+        assert_eq!(readable(b"\x84\x84\x84\x84", true), "\u{fffd}\u{fffd}\u{fffd}\u{fffd}");
+        for cut in 1..4 {
+            assert_eq!(readable("ab\u{1f600}".as_bytes().get(..2 + cut).unwrap(), true), "ab");
+        }
+        assert_eq!(readable("ab\u{1f600}".as_bytes(), true), "ab\u{1f600}");
         assert_eq!(readable("ab\u{20ac}".as_bytes().get(..4).unwrap(), true), "ab");
         assert_eq!(readable("ab\u{20ac}".as_bytes().get(..4).unwrap(), false), "ab\u{fffd}");
         assert_eq!(readable(b"", true), "");
