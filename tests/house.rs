@@ -42,10 +42,7 @@ fn sources() -> Vec<(String, String)> {
     let mut paths = Vec::new();
     files(&root.join("src"), &mut paths);
     assert!(paths.len() > 20, "the sources were not found");
-    paths
-        .into_iter()
-        .map(|p| (p.strip_prefix(root).unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&p).unwrap()))
-        .collect()
+    paths.into_iter().map(|p| (p.strip_prefix(root).unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&p).unwrap())).collect()
 }
 
 /// The code before the test module.
@@ -116,7 +113,10 @@ fn modules_depend_only_on_what_the_house_allows() {
 #[test]
 fn analysis_and_drawing_have_no_clock_thread_or_file() {
     for (path, text) in sources() {
-        let pure = path.starts_with("src/analysis") || path.starts_with("src/trace") || path.starts_with("src/ui/draw") || path.starts_with("src/ui/pages");
+        let pure = path.starts_with("src/analysis")
+            || path.starts_with("src/trace")
+            || path.starts_with("src/ui/draw")
+            || path.starts_with("src/ui/pages");
         if pure {
             for word in ["std::fs", "std::thread", "Instant::now", "SystemTime", "fastrand", "std::env"] {
                 assert!(!code(&text).contains(word), "{path} uses {word}");
@@ -128,7 +128,9 @@ fn analysis_and_drawing_have_no_clock_thread_or_file() {
 #[test]
 fn unsafe_stands_only_where_it_may() {
     for (path, text) in sources() {
-        let has = text.lines().any(|l| !l.trim_start().starts_with("//") && (l.contains("unsafe {") || l.contains("unsafe fn") || l.contains("unsafe impl")));
+        let has = text
+            .lines()
+            .any(|l| !l.trim_start().starts_with("//") && (l.contains("unsafe {") || l.contains("unsafe fn") || l.contains("unsafe impl")));
         assert!(!has || UNSAFE.contains(&path.as_str()), "{path} holds unsafe code");
         if has {
             let blocks = text.matches("unsafe {").count() + text.matches("unsafe impl").count();
@@ -144,6 +146,9 @@ fn every_file_says_what_it_owns_and_is_of_readable_length() {
         let lines = code(&text).lines().filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with("//")).count();
         assert!(lines <= LONGEST, "{path} has {lines} lines of code: does it own one noun?");
         let name = Path::new(&path).file_stem().unwrap().to_str().unwrap().to_owned();
-        assert!(!["util", "utils", "helper", "helpers", "misc", "common", "manager", "types", "mod"].contains(&name.as_str()), "{path}: say what it owns");
+        assert!(
+            !["util", "utils", "helper", "helpers", "misc", "common", "manager", "types", "mod"].contains(&name.as_str()),
+            "{path}: say what it owns"
+        );
     }
 }
