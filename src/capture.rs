@@ -2,7 +2,12 @@
 
 pub mod engine;
 pub mod fingerprint;
+pub mod script;
 
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod sampler;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod support;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod sys;
 

@@ -20,5 +20,8 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod cli;
+pub mod config;
+pub mod pg;
 pub mod session;
 pub mod trace;

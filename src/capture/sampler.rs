@@ -12,15 +12,15 @@ use super::{Capture, Feed, Progress, sys};
 use crate::pg::discover::{self, Postmaster};
 use crate::pg::memory::Reach;
 use crate::pg::server::{Attached, Life, Status};
-use crate::trace::catalog::{News, Server};
+use crate::trace::catalog::{EventNames, News, Server};
 use crate::trace::clock::{Clock, Ts};
 use crate::trace::health::{Health, Link};
 use crate::trace::record::{Fidelity, QueryId, State};
-use anyhow::Context;
 use pace::Pace;
 use queries::Queries;
 use roster::Roster;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What to sample, and how.
@@ -56,6 +56,8 @@ pub struct Sampler {
     queries: Queries,
     server: Server,
     health: Health,
+    /// Names of the attached server's wait events.
+    names: EventNames,
     /// Names that were found while attaching and are to go out with the next drain.
     pending: Vec<News>,
 }
@@ -112,6 +114,7 @@ impl Sampler {
             queries: Queries::default(),
             server: Server::default(),
             health: Health::default(),
+            names: EventNames::default(),
             pending: Vec::new(),
             phase: Phase::Away { retry: Ts(0) },
             options,
@@ -133,7 +136,8 @@ impl Sampler {
         self.queries.attached(&attachment.memory, self.server.major);
         self.server.query_ids = self.queries.server_computes();
         self.pending.push(News::Server(self.server.clone()));
-        self.pending.push(News::Events(attachment.memory.names()));
+        self.names = attachment.memory.names();
+        self.pending.push(News::Events(self.names.clone()));
         self.phase = Phase::Attached(Box::new(attachment));
     }
 
@@ -161,16 +165,16 @@ impl Sampler {
         }
     }
 
-    fn tick(&mut self, now: Ts, feed: &mut Feed) -> anyhow::Result<()> {
-        let Phase::Attached(attachment) = &mut self.phase else { return Ok(()) };
+    fn tick(&mut self, now: Ts, feed: &mut Feed) {
+        let Phase::Attached(attachment) = &mut self.phase else { return };
         if let Some(why) = attachment.lost(now, self.options.postmaster.pid) {
             self.lose(why, feed);
-            return Ok(());
+            return;
         }
         let memory = &mut attachment.memory;
         if let Err(error) = memory.refresh() {
             self.lose(format!("cannot read the server's memory ({error:#})"), feed);
-            return Ok(());
+            return;
         }
         let step = self.pace.ticked(now);
         self.health.ticks += 1;
@@ -202,16 +206,18 @@ impl Sampler {
                 Some(brief) => (self.queries.of(memory, slot, process.pid, brief, seen, &mut feed.news), brief.state),
                 None => (QueryId::NONE, State::Starting),
             };
-            unknown_name |= !memory.knows(process.event);
+            unknown_name |= !self.names.knows(process.event);
             feed.builder.sample(seen.session, process.event, query, state);
         }
         self.roster.end(&mut feed.news);
         self.health.backends = self.roster.len() as u32;
         if unknown_name && now.since(attachment.named) > NAMES_EVERY / 5 || now.since(attachment.named) > NAMES_EVERY {
             attachment.named = now;
-            feed.news.extend(attachment.memory.new_names().into_iter().map(|(event, name)| News::Event(event, name)));
+            for (event, name) in attachment.memory.new_names() {
+                self.names.insert(event, Arc::clone(&name));
+                feed.news.push(News::Event(event, name));
+            }
         }
-        Ok(())
     }
 }
 
@@ -229,7 +235,7 @@ impl Capture for Sampler {
             return Ok(Progress::More);
         }
         match self.phase {
-            Phase::Attached(_) => self.tick(now, feed).context("sampling failed")?,
+            Phase::Attached(_) => self.tick(now, feed),
             Phase::Away { .. } => self.try_again(now),
         }
         Ok(Progress::More)

@@ -4,6 +4,7 @@
 use crate::capture::sampler::{MAPPED_HZ, READV_HZ};
 use crate::pg::discover::Postmaster;
 use crate::pg::memory::{Reach, Segment};
+use crate::pg::process::ProcFs;
 use crate::pg::server::Attached;
 use crate::trace::catalog::Server;
 use crate::trace::health::Access;
@@ -32,13 +33,8 @@ pub struct Machine {
 }
 
 /// Capabilities by name, with their bit.
-const CAPS: [(&str, u32); 5] = [
-    ("CAP_SYS_PTRACE", 19),
-    ("CAP_SYS_ADMIN", 21),
-    ("CAP_PERFMON", 38),
-    ("CAP_BPF", 39),
-    ("CAP_CHECKPOINT_RESTORE", 40),
-];
+const CAPS: [(&str, u32); 5] =
+    [("CAP_SYS_PTRACE", 19), ("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39), ("CAP_CHECKPOINT_RESTORE", 40)];
 
 impl Machine {
     /// Reads the facts.
@@ -48,7 +44,8 @@ impl Machine {
         let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).unwrap_or_default().to_owned();
         let mounts = read("/proc/self/mounts");
         let options = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).find(|f| f.get(1) == Some(&"/proc"));
-        let hidden = options.and_then(|f| f.get(3).map(|o| o.split(',').any(|x| x.starts_with("hidepid=") && x != "hidepid=0" && x != "hidepid=off")));
+        let hidden = options
+            .and_then(|f| f.get(3).map(|o| o.split(',').any(|x| x.starts_with("hidepid=") && x != "hidepid=0" && x != "hidepid=off")));
         Self {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             euid: field("Uid:").split_whitespace().nth(1).and_then(|u| u.parse().ok()).unwrap_or(u32::MAX),
@@ -83,7 +80,7 @@ pub struct Target {
 impl Target {
     /// Tries everything on a running server. Reads only; leaves nothing behind.
     pub fn probe(postmaster: &Postmaster) -> Self {
-        let reach = |how| Segment::open(postmaster.pid, how).map(drop).map_err(|e| format!("{e:#}"));
+        let reach = |how| Segment::open(&ProcFs::default(), postmaster.pid, how).map(drop).map_err(|e| format!("{e:#}"));
         Self {
             map: reach(Reach::Map),
             readv: reach(Reach::Readv),
@@ -163,30 +160,55 @@ pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
     let held: Vec<&str> = CAPS.iter().map(|(n, _)| *n).filter(|n| machine.can(n)).collect();
     let ptrace = machine.can("CAP_SYS_PTRACE");
     let map = machine.can("CAP_SYS_ADMIN") || machine.can("CAP_CHECKPOINT_RESTORE");
-    let found = if held.is_empty() { format!("uid {}, none held", machine.euid) } else { format!("uid {}, {}", machine.euid, held.join(" ")) };
+    let found =
+        if held.is_empty() { format!("uid {}, none held", machine.euid) } else { format!("uid {}, {}", machine.euid, held.join(" ")) };
     out.push(match (ptrace, map) {
         (true, true) => finding(Grade::Fine, "rights", found, None),
-        (true, false) => finding(Grade::Less, "rights", format!("{found}: memory is read by system calls, not mapped"), Some("add CAP_CHECKPOINT_RESTORE (or run it with sudo)")),
+        (true, false) => finding(
+            Grade::Less,
+            "rights",
+            format!("{found}: memory is read by system calls, not mapped"),
+            Some("add CAP_CHECKPOINT_RESTORE (or run it with sudo)"),
+        ),
         _ => finding(Grade::Less, "rights", format!("{found}: only servers of this user can be read"), Some("sudo pg_wait_tracer doctor")),
     });
     if let Some(scope) = machine.ptrace_scope {
         out.push(match scope {
             0 => finding(Grade::Fine, "ptrace scope", "0, not restricted", None),
             s if ptrace && s < 3 => finding(Grade::Fine, "ptrace scope", format!("{s}, passed by CAP_SYS_PTRACE"), None),
-            3 => finding(Grade::Broken, "ptrace scope", "3, no process may read another's memory", Some("kernel.yama.ptrace_scope=3 holds until the next boot: set 1 in /etc/sysctl.d and reboot")),
-            s => finding(Grade::Less, "ptrace scope", format!("{s}, restricted without CAP_SYS_PTRACE"), Some("sudo pg_wait_tracer doctor")),
+            3 => finding(
+                Grade::Broken,
+                "ptrace scope",
+                "3, no process may read another's memory",
+                Some("kernel.yama.ptrace_scope=3 holds until the next boot: set 1 in /etc/sysctl.d and reboot"),
+            ),
+            s => {
+                finding(Grade::Less, "ptrace scope", format!("{s}, restricted without CAP_SYS_PTRACE"), Some("sudo pg_wait_tracer doctor"))
+            }
         });
     }
     if machine.hidepid && !ptrace {
         out.push(finding(Grade::Broken, "/proc", "processes of other users are hidden (hidepid)", Some("run it with sudo")));
     }
-    out.push(match machine.btf {
-        true => finding(Grade::Fine, "kernel BTF", "present (for the blocking and exact tiers)", None),
-        false => finding(Grade::Less, "kernel BTF", "/sys/kernel/btf/vmlinux is missing: only the sampled tier will work", Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y")),
+    out.push(if machine.btf {
+        finding(Grade::Fine, "kernel BTF", "present (for the blocking and exact tiers)", None)
+    } else {
+        finding(
+            Grade::Less,
+            "kernel BTF",
+            "/sys/kernel/btf/vmlinux is missing: only the sampled tier will work",
+            Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y"),
+        )
     });
-    out.push(match machine.breakpoints {
-        true => finding(Grade::Fine, "hardware breakpoints", "offered by the kernel (for the exact tier)", None),
-        false => finding(Grade::Less, "hardware breakpoints", "not offered by this kernel: no exact tier", Some("use a kernel built with CONFIG_HAVE_HW_BREAKPOINT and CONFIG_PERF_EVENTS")),
+    out.push(if machine.breakpoints {
+        finding(Grade::Fine, "hardware breakpoints", "offered by the kernel (for the exact tier)", None)
+    } else {
+        finding(
+            Grade::Less,
+            "hardware breakpoints",
+            "not offered by this kernel: no exact tier",
+            Some("use a kernel built with CONFIG_HAVE_HW_BREAKPOINT and CONFIG_PERF_EVENTS"),
+        )
     });
     if let Some(level) = machine.perf_paranoid {
         let grade = if level <= 2 || machine.can("CAP_SYS_ADMIN") { Grade::Note } else { Grade::Less };
@@ -206,7 +228,12 @@ pub fn examine_target(machine: &Machine, target: &Target) -> Vec<Finding> {
     out.push(reach("shared memory, mapped", &target.map, ""));
     out.push(reach("shared memory, by system call", &target.readv, ""));
     out.push(match &target.layout {
-        Ok(server) if server.major > 18 => finding(Grade::Less, "memory layout", format!("PostgreSQL {} proven, but its tables are a preview until its release", server.major), None),
+        Ok(server) if server.major > 18 => finding(
+            Grade::Less,
+            "memory layout",
+            format!("PostgreSQL {} proven, but its tables are a preview until its release", server.major),
+            None,
+        ),
         Ok(server) => finding(Grade::Fine, "memory layout", format!("PostgreSQL {} proven on the running server", server.major), None),
         Err(why) => finding(Grade::Broken, "memory layout", why.clone(), None),
     });

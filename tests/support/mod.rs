@@ -11,6 +11,7 @@ pub mod binaries;
 #[path = "../../src/demo/cluster.rs"]
 pub mod cluster;
 pub mod server;
+pub mod watch;
 
 pub use cluster::Stop;
 #[allow(unused_imports)]

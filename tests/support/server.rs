@@ -158,6 +158,12 @@ impl Server {
         command
     }
 
+    /// Major version.
+    pub fn major(&self) -> u32 {
+        let text = fs::read_to_string(self.pgdata().join("PG_VERSION")).expect("PG_VERSION");
+        text.trim().parse().expect("a number")
+    }
+
     /// The postmaster's process id.
     pub fn pid(&self) -> u32 {
         self.cluster.postmaster().expect("the server runs")

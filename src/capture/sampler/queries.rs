@@ -39,7 +39,7 @@ impl Queries {
         });
         self.computes = if major < 14 {
             Some(false)
-        } else if seen || memory.has_area("pg_stat_statements") {
+        } else if seen || memory.memory().1.get("pg_stat_statements").is_some() {
             Some(true)
         } else {
             None
@@ -65,7 +65,7 @@ impl Queries {
             return self.running.get(&seen.session).filter(|_| self.computes == Some(false)).map_or(QueryId::NONE, |(_, id)| *id);
         }
         if let Some((started, id)) = self.running.get(&seen.session)
-            && *started == brief.query_start
+            && *started == brief.activity_start
         {
             return *id;
         }
@@ -73,7 +73,7 @@ impl Queries {
         if self.running.len() > 4 * memory.slots() {
             self.running.clear();
         }
-        self.running.insert(seen.session, (brief.query_start, id));
+        self.running.insert(seen.session, (brief.activity_start, id));
         id
     }
 

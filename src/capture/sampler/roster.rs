@@ -1,6 +1,6 @@
 //! Who is in which slot of the process array: gives each process lifetime (pid, start time) its session, and notices who came and who left.
 
-use crate::pg::server::{Attached, Brief, Status};
+use crate::pg::server::{Attached, Brief, Identity, Status};
 use crate::trace::catalog::{News, Session, UnixMicros};
 use crate::trace::record::{SessionId, State};
 
@@ -67,7 +67,7 @@ impl Roster {
                 if !same || seat.started == 0 || seat.raw {
                     identify(seat, memory, slot, brief, news);
                 }
-                seat.seen = (brief.state_change, brief.query_start);
+                seat.seen = (brief.state_change, brief.activity_start);
             }
             // Without a status row the process is starting or ending; what was known of it stays.
             None if !same => {
@@ -125,7 +125,7 @@ impl Roster {
             }
             let Status::Row(activity) = memory.activity(slot, seat.pid) else { continue };
             seat.told = seat.seen;
-            let mut known = identity.into_session(memory.host_pid(seat.pid), seat.pid);
+            let mut known = session_of(identity, memory.host_pid(seat.pid), seat.pid);
             known.activity = activity;
             if differs(&known, &seat.known) {
                 news.push(News::Session(seat.session, Box::new(known.clone())));
@@ -139,7 +139,8 @@ impl Roster {
 
 /// Whether anything but the activity differs.
 fn differs(a: &Session, b: &Session) -> bool {
-    (a.kind, a.leader, &a.database, &a.user, &a.application, &a.client) != (b.kind, b.leader, &b.database, &b.user, &b.application, &b.client)
+    (a.kind, a.leader, &a.database, &a.user, &a.application, &a.client)
+        != (b.kind, b.leader, &b.database, &b.user, &b.application, &b.client)
 }
 
 fn identify(seat: &mut Seat, memory: &Attached, slot: usize, brief: &Brief, news: &mut Vec<News>) {
@@ -149,12 +150,17 @@ fn identify(seat: &mut Seat, memory: &Attached, slot: usize, brief: &Brief, news
     };
     seat.raw = brief.state == State::Starting || identity.started != brief.started;
     seat.started = brief.started;
-    let mut known = identity.into_session(memory.host_pid(seat.pid), seat.pid);
+    let mut known = session_of(identity, memory.host_pid(seat.pid), seat.pid);
     known.activity = std::mem::take(&mut seat.known.activity);
     if seat.known.started == 0 || differs(&known, &seat.known) {
         news.push(News::Session(seat.session, Box::new(known.clone())));
     }
     seat.known = known;
+}
+
+fn session_of(identity: Identity, pid: i32, server_pid: i32) -> Session {
+    let Identity { started, kind, leader, database, user, application, client } = identity;
+    Session { pid, server_pid, started, kind, leader, database, user, application, client, ..Session::default() }
 }
 
 fn leave(seat: &mut Seat, news: &mut Vec<News>) {
