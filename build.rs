@@ -92,6 +92,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     out.push_str("];\n");
     fs::write(Path::new(&env::var("OUT_DIR")?).join("layouts.rs"), out)?;
+    programs()
+}
+
+/// Compiles the BPF programs and makes the Rust types that go with them.
+#[cfg(feature = "capture")]
+fn programs() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=src/bpf");
+    if env::var("CARGO_CFG_TARGET_OS")? != "linux" {
+        return Ok(());
+    }
+    let out = env::var("OUT_DIR")?;
+    libbpf_cargo::SkeletonBuilder::new()
+        .source("src/bpf/wait.bpf.c")
+        .obj(Path::new(&out).join("wait.bpf.o"))
+        .clang_args(["-Wall", "-mcpu=v3"])
+        .build_and_generate(Path::new(&out).join("wait.skel.rs"))
+        .map_err(|e| format!("{e:#}: building with the feature 'capture' takes clang (scripts/need build installs it)").into())
+}
+
+#[cfg(not(feature = "capture"))]
+#[allow(clippy::unnecessary_wraps)]
+fn programs() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 

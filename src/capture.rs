@@ -10,8 +10,10 @@ pub mod sampler;
 pub mod support;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod sys;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod window;
 
-use crate::trace::block::Builder;
+use crate::trace::block::{Builder, Intervals};
 use crate::trace::catalog::News;
 use crate::trace::clock::Clock;
 use crate::trace::health::Health;
@@ -23,6 +25,8 @@ use std::time::Duration;
 pub struct Feed {
     /// Records and ticks since the last seal.
     pub builder: Builder,
+    /// Exact or blocking rows since the last seal.
+    pub intervals: Intervals,
     /// Names since the last seal.
     pub news: Vec<News>,
 }

@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Where `unsafe` may stand.
-const UNSAFE: &[&str] = &["src/pg/memory.rs", "src/pg/memory/map.rs"];
+const UNSAFE: &[&str] = &["src/capture/sys/perf.rs", "src/capture/window/shared.rs", "src/pg/memory.rs", "src/pg/memory/map.rs"];
 
 /// Lines of code a file may have; the budget is about 400, this is where it is no longer "about".
 const LONGEST: usize = 520;

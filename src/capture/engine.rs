@@ -72,19 +72,20 @@ impl Outbox {
         capture.refresh(feed);
         self.news.append(&mut feed.news);
         let block = feed.builder.seal().map(Arc::new);
+        let intervals = feed.intervals.seal().into_iter().map(Arc::new).collect();
         let mut health = capture.health();
         health.dropped_blocks = self.dropped_blocks;
         health.dropped_records = self.dropped_records;
         if let Some(why) = ended {
             health.link = Link::Ended { why };
         }
-        let batch = Batch { block, news: std::mem::take(&mut self.news), health, clock: capture.clock() };
+        let batch = Batch { block, intervals, news: std::mem::take(&mut self.news), health, clock: capture.clock() };
         match out.try_send(batch) {
             Ok(()) => true,
             Err(TrySendError::Disconnected(_)) => false,
             Err(TrySendError::Full(batch)) => {
                 self.news = batch.news;
-                if let Some(block) = batch.block {
+                for block in batch.block.into_iter().chain(batch.intervals) {
                     self.dropped_blocks += 1;
                     self.dropped_records += block.len() as u64;
                 }
@@ -108,6 +109,7 @@ fn run(mut capture: impl Capture, out: &Sender<Batch>, stopped: &Receiver<()>) {
             Err(error) => Some(format!("{error:#}")),
         };
         let full = feed.builder.len() >= FULL.max(4 * capture.health().backends as usize);
+        let full = full || feed.intervals.len() >= 4 * FULL;
         if ended.is_some() || full || (Instant::now() >= due && (!feed.builder.is_empty() || due.elapsed() >= SEAL_EVERY)) {
             let last = ended.is_some();
             if !outbox.send(&mut capture, &mut feed, ended, out) || last {

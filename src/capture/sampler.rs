@@ -4,10 +4,15 @@
 //! crash restart or a restart of the server unmaps at once, leaves a gap, and is followed by a new attachment when the server is back.
 //! What cannot be trusted is a hole in coverage, never CPU.
 
+mod hands;
 mod pace;
 mod queries;
 mod roster;
 
+pub use hands::Hands;
+pub use roster::Seen;
+
+use super::window::{Kind, Reason, Rules, Window};
 use super::{Capture, Feed, Progress, sys};
 use crate::pg::discover::{self, Postmaster};
 use crate::pg::memory::Reach;
@@ -16,6 +21,7 @@ use crate::trace::catalog::{EventNames, News, Server};
 use crate::trace::clock::{Clock, Ts};
 use crate::trace::health::{Health, Link};
 use crate::trace::record::{Fidelity, QueryId, State};
+use crossbeam_channel::Receiver;
 use pace::Pace;
 use queries::Queries;
 use roster::Roster;
@@ -31,6 +37,33 @@ pub struct Options {
     pub rate_hz: Option<u32>,
     /// How to reach its memory.
     pub reach: Reach,
+    /// How exact and blocking windows are to be.
+    pub rules: Rules,
+    /// A window that is open all the time.
+    pub standing: Option<Kind>,
+    /// Where the user's wishes come from.
+    pub commands: Option<Receiver<Command>>,
+}
+
+impl Options {
+    /// Sampling alone.
+    pub fn new(postmaster: Postmaster, rate_hz: Option<u32>, reach: Reach) -> Self {
+        Self { postmaster, rate_hz, reach, rules: Rules::default(), standing: None, commands: None }
+    }
+}
+
+/// What the user wants of a running sampler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Open a window, or let the one of the same kind that is open end so many seconds from now. `None`: until it is closed.
+    Open {
+        /// Exact or blocking.
+        kind: Kind,
+        /// How long.
+        seconds: Option<u64>,
+    },
+    /// Close the window.
+    Close,
 }
 
 /// Ticks per second when memory is mapped and nothing else was asked for.
@@ -43,6 +76,8 @@ const CHECK_EVERY: u64 = 250_000_000;
 const RETRY_EVERY: u64 = 100_000_000;
 /// How often names registered by extensions are looked for.
 const NAMES_EVERY: u64 = 5_000_000_000;
+/// How often a standing window is tried again.
+const REOPEN_EVERY: u64 = 10_000_000_000;
 
 /// The sampler.
 #[derive(Debug)]
@@ -60,6 +95,9 @@ pub struct Sampler {
     names: EventNames,
     /// Names that were found while attaching and are to go out with the next drain.
     pending: Vec<News>,
+    window: Option<Box<Window>>,
+    /// A standing window that could not be opened, or was closed, is tried again then.
+    reopen: Ts,
 }
 
 #[derive(Debug)]
@@ -116,6 +154,8 @@ impl Sampler {
             health: Health::default(),
             names: EventNames::default(),
             pending: Vec::new(),
+            window: None,
+            reopen: Ts(0),
             phase: Phase::Away { retry: Ts(0) },
             options,
         };
@@ -142,8 +182,74 @@ impl Sampler {
         self.phase = Phase::Attached(Box::new(attachment));
     }
 
+    /// Does what the user wants, and keeps a standing window open.
+    fn obey(&mut self, feed: &mut Feed) {
+        let commands: Vec<Command> = self.options.commands.iter().flat_map(Receiver::try_iter).collect();
+        for command in commands {
+            match command {
+                Command::Open { kind, seconds } => {
+                    // An error is in the account of health.
+                    let _ = self.open(kind, seconds, feed);
+                }
+                Command::Close => self.close(&Reason::Told, feed),
+            }
+        }
+        if let Some(kind) = self.options.standing
+            && self.window.is_none()
+            && sys::now() >= self.reopen
+        {
+            self.reopen = sys::now() + REOPEN_EVERY;
+            let _ = self.open(kind, None, feed);
+        }
+    }
+
+    /// Opens a window, or gives an open one of its kind another end.
+    pub fn open(&mut self, kind: Kind, seconds: Option<u64>, feed: &mut Feed) -> anyhow::Result<()> {
+        if let Some(window) = self.window.as_mut().filter(|w| w.kind() == kind) {
+            window.extend(seconds);
+            return Ok(());
+        }
+        self.close(&Reason::Told, feed);
+        let Phase::Attached(attachment) = &self.phase else { anyhow::bail!("the server is away") };
+        let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
+        match Window::open(kind, seconds, &self.options.rules, &mut hands, feed) {
+            Ok(window) => {
+                self.health.window_error = None;
+                self.window = Some(Box::new(window));
+                Ok(())
+            }
+            Err(error) => {
+                self.health.window_error = Some(format!("{error:#}"));
+                Err(error)
+            }
+        }
+    }
+
+    fn close(&mut self, reason: &Reason, feed: &mut Feed) {
+        let Some(window) = self.window.take() else { return };
+        self.reopen = sys::now() + REOPEN_EVERY;
+        let account = match &self.phase {
+            Phase::Attached(attachment) if *reason != Reason::ServerGone => {
+                let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
+                window.close(reason, Some(&mut hands), feed)
+            }
+            _ => window.close(reason, None, feed),
+        };
+        self.health.window = Some(account);
+    }
+
+    /// Lets the window work. Closes it when it is time.
+    fn work(&mut self, feed: &mut Feed) {
+        let (Some(window), Phase::Attached(attachment)) = (&mut self.window, &self.phase) else { return };
+        let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
+        if let Some(reason) = window.work(&mut hands, feed) {
+            self.close(&reason, feed);
+        }
+    }
+
     /// Unmaps the server's memory at once and begins to wait for it.
     fn lose(&mut self, why: String, feed: &mut Feed) {
+        self.close(&Reason::ServerGone, feed);
         self.health.gaps += 1;
         self.health.backends = 0;
         self.health.link = waiting(&why);
@@ -237,12 +343,15 @@ fn waiting(why: &str) -> Link {
 impl Capture for Sampler {
     fn drain(&mut self, feed: &mut Feed, patience: Duration) -> anyhow::Result<Progress> {
         feed.news.append(&mut self.pending);
+        self.obey(feed);
         let limit = sys::now() + patience.as_nanos() as u64;
         let next = match self.phase {
             Phase::Attached(_) => self.pace.next(),
             Phase::Away { retry } => retry,
         };
-        sys::sleep_until(next.min(limit));
+        let awake = self.window.as_ref().map_or(limit, |w| w.next().min(limit));
+        sys::sleep_until(next.min(awake));
+        self.work(feed);
         let now = sys::now();
         if now < next {
             return Ok(Progress::More);
@@ -256,6 +365,11 @@ impl Capture for Sampler {
 
     fn refresh(&mut self, feed: &mut Feed) {
         if let Phase::Attached(attachment) = &self.phase {
+            if let Some(window) = &mut self.window {
+                let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
+                window.checkpoint(&mut hands, feed);
+                self.health.window = Some(window.health());
+            }
             self.roster.refresh(&attachment.memory, &mut feed.news);
         }
         if self.queries.server_computes() != self.server.query_ids {

@@ -1,5 +1,7 @@
 //! The system calls capture makes, by way of rustix: clocks, sleeping, knowing whether a process lives. Any thread.
 
+pub mod perf;
+
 use crate::trace::clock::{Clock, Ts};
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -82,6 +82,11 @@ impl Procs {
         (pid == after).then_some(Proc { pid, event })
     }
 
+    /// Address of a slot's `wait_event_info` in the server.
+    pub fn word(&self, slot: usize) -> u64 {
+        self.rows.addr() + (slot * self.layout.proc.size + self.layout.proc.wait_event_info) as u64
+    }
+
     /// Whether a process owns a slot right now, whatever the copies say.
     pub fn owns_now(&self, segment: &Segment, slot: usize, pid: i32) -> bool {
         let proc = &self.layout.proc;

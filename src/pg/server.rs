@@ -206,6 +206,32 @@ impl Attached {
         self.procs.proc(slot)
     }
 
+    /// Where the process in a slot keeps its `wait_event_info`: the same address in all processes of the server.
+    pub fn word(&self, slot: usize) -> u64 {
+        self.procs.word(slot)
+    }
+
+    /// Where the process in a slot keeps its status row, once it has one.
+    pub fn status_address(&self, slot: usize, pid: i32) -> Option<u64> {
+        let row = self.row_of(slot, pid)?;
+        if self.status.names(row, pid) { self.status.address(row) } else { None }
+    }
+
+    /// Where things are in the server's structures.
+    pub fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+
+    /// Whether a process of the host lives (a zombie does not).
+    pub fn lives(&self, host: i32) -> bool {
+        self.proc_fs.is_running(host, None)
+    }
+
+    /// Host pid of the postmaster.
+    pub fn postmaster(&self) -> i32 {
+        self.postmaster.pid
+    }
+
     /// Index of the status row of the process in a slot.
     #[inline]
     pub(super) fn row_of(&self, slot: usize, pid: i32) -> Option<usize> {

@@ -182,6 +182,11 @@ impl StatusArray {
         after.refresh()
     }
 
+    /// Address of a row in the server.
+    pub fn address(&self, index: usize) -> Option<u64> {
+        (index < self.slots).then(|| self.rows.addr() + (index * self.layout.status.size) as u64)
+    }
+
     /// Whether a row names this process, without the protocol: to search.
     #[inline]
     pub fn names(&self, index: usize, pid: i32) -> bool {

@@ -93,7 +93,7 @@ fn watch(wish: &Wish) -> Result<(Engine, Receiver<Batch>)> {
             if plan.reach == Reach::Map { "mapped" } else { "read by system calls" },
         );
     }
-    Engine::start(move || Sampler::start(Options { postmaster, rate_hz: Some(plan.rate_hz), reach: plan.reach }))
+    Engine::start(move || Sampler::start(Options::new(postmaster, Some(plan.rate_hz), plan.reach)))
 }
 
 /// Lists the servers and asks which one.

@@ -1,12 +1,17 @@
 //! A block of records as columns: sorted by start, immutable once sealed, shared. The unit from capture to the screen.
 //!
 //! A sampled block also holds its ticks: when each was taken and how much time it stands for. They are the coverage: time that no
-//! tick stands for was not observed, and a tick that saw nobody is still a tick.
+//! tick stands for was not observed, and a tick that saw nobody is still a tick. An exact or blocking block says instead which stretches
+//! it observed, which sessions it was blind to, and what it lost.
 
 use super::clock::{Span, Ts};
-use super::record::{Fidelity, QueryId, Record, SessionId, State};
+use super::record::{Detail, Fidelity, QueryId, Record, SessionId, State};
 use super::wait::WaitEvent;
 use rustc_hash::FxHashMap;
+
+pub mod intervals;
+
+pub use intervals::{Blind, Edge, Intervals, Loss, Mark};
 
 /// Records per block at which a [`Builder`] asks to be sealed.
 pub const FULL: usize = 4096;
@@ -42,7 +47,27 @@ pub struct Block {
     query: Vec<QueryId>,
     state: Vec<State>,
     samples: Vec<u32>,
+    /// Nanoseconds; empty in sampled blocks. Rows of exact blocks are cut long before this is too small.
+    cpu: Vec<u32>,
+    runq: Vec<u32>,
+    /// Rows that are not whole intervals.
+    pieces: Vec<Piece>,
+    watched: Vec<Span>,
+    losses: Vec<Loss>,
+    blind: Vec<Blind>,
+    marks: Vec<Mark>,
 }
+
+/// A row that is a part of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    row: u32,
+    lead_ns: u64,
+    open: bool,
+}
+
+/// Longest row of an exact block, so that its times fit their columns.
+const LONGEST: u64 = 4_000_000_000;
 
 impl Block {
     /// How its records were made.
@@ -69,9 +94,52 @@ impl Block {
     pub fn sessions(&self) -> &[SessionId] {
         &self.session
     }
+    /// Stretches that were watched without interruption (exact and blocking blocks), in order: their coverage, whether anybody did anything or not.
+    /// Rows may reach back before them: they are handed over when it is certain what they are.
+    pub fn watched(&self) -> &[Span] {
+        &self.watched
+    }
+    /// What was lost inside watched stretches.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+    /// Sessions that were there in watched stretches and not followed.
+    pub fn blind(&self) -> &[Blind] {
+        &self.blind
+    }
+    /// Beginnings and ends of executions.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
     /// Bytes it occupies in memory, about.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.ticks.capacity() * size_of::<Tick>() + self.start.capacity() * (8 + 8 + 4 + 4 + 8 + 1 + 4)
+        size_of::<Self>()
+            + self.ticks.capacity() * size_of::<Tick>()
+            + self.start.capacity() * (8 + 8 + 4 + 4 + 8 + 1 + 4)
+            + self.cpu.capacity() * 8
+            + self.pieces.capacity() * size_of::<Piece>()
+            + self.watched.capacity() * size_of::<Span>()
+            + self.losses.capacity() * size_of::<Loss>()
+            + self.blind.capacity() * size_of::<Blind>()
+            + self.marks.capacity() * size_of::<Mark>()
+    }
+
+    /// What exact rows know beyond others, row by row.
+    fn details(&self) -> impl FnMut() -> Option<Detail> + '_ {
+        let mut times = self.cpu.iter().zip(&self.runq);
+        let mut pieces = self.pieces.iter().peekable();
+        let mut row = 0;
+        move || {
+            let (cpu, runq) = times.next()?;
+            let piece = pieces.next_if(|p| p.row == row);
+            row += 1;
+            Some(Detail {
+                cpu_ns: u64::from(*cpu),
+                runq_ns: u64::from(*runq),
+                lead_ns: piece.map_or(0, |p| p.lead_ns),
+                open: piece.is_some_and(|p| p.open),
+            })
+        }
     }
 
     /// The records, by start time.
@@ -79,19 +147,22 @@ impl Block {
         let times = self.start.iter().zip(&self.end);
         let what = self.session.iter().zip(&self.event).zip(&self.query);
         let how = self.state.iter().zip(&self.samples);
-        times.zip(what).zip(how).map(|(((start, end), ((session, event), query)), (state, samples))| Record {
+        let mut detail = self.details();
+        times.zip(what).zip(how).map(move |(((start, end), ((session, event), query)), (state, samples))| Record {
             span: Span { start: *start, end: *end },
             session: *session,
             event: *event,
             query: *query,
             state: *state,
             samples: *samples,
+            detail: detail(),
         })
     }
 
     fn from_records(fidelity: Fidelity, ticks: Vec<Tick>, mut records: Vec<Record>) -> Self {
         records.sort_by_key(|r| (r.span.start, r.session));
         let n = records.len();
+        let detailed = if records.iter().any(|r| r.detail.is_some()) { n } else { 0 };
         let mut block = Self {
             fidelity,
             ticks,
@@ -102,6 +173,8 @@ impl Block {
             query: Vec::with_capacity(n),
             state: Vec::with_capacity(n),
             samples: Vec::with_capacity(n),
+            cpu: Vec::with_capacity(detailed),
+            runq: Vec::with_capacity(detailed),
             ..Self::default()
         };
         let mut span: Option<Span> = None;
@@ -118,6 +191,15 @@ impl Block {
             block.query.push(r.query);
             block.state.push(r.state);
             block.samples.push(r.samples);
+            if detailed > 0 {
+                let d = r.detail.unwrap_or_default();
+                let short = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
+                if d.open || d.lead_ns > 0 {
+                    block.pieces.push(Piece { row: block.cpu.len() as u32, lead_ns: d.lead_ns, open: d.open });
+                }
+                block.cpu.push(short(d.cpu_ns));
+                block.runq.push(short(d.runq_ns));
+            }
         }
         block.span = span.unwrap_or_default();
         block
@@ -131,14 +213,21 @@ impl Block {
         let mut done: Vec<Record> = Vec::new();
         let mut open: FxHashMap<SessionId, Record> = FxHashMap::default();
         let mut fidelity = Fidelity::None;
+        let mut coverage = Self::default();
         for part in parts {
             fidelity = fidelity.join(part.fidelity);
             ticks.extend_from_slice(&part.ticks);
+            coverage.add_coverage(part);
             for r in part.records() {
                 match open.get_mut(&r.session) {
                     Some(o) if same_run(o, &r) => {
                         o.span.end = r.span.end;
                         o.samples += r.samples;
+                        if let (Some(d), Some(e)) = (&mut o.detail, r.detail) {
+                            d.cpu_ns += e.cpu_ns;
+                            d.runq_ns += e.runq_ns;
+                            d.open = e.open;
+                        }
                     }
                     Some(o) => done.push(std::mem::replace(o, r)),
                     None => {
@@ -149,14 +238,35 @@ impl Block {
         }
         done.extend(open.into_values());
         ticks.shrink_to_fit();
-        Self::from_records(fidelity, ticks, done)
+        let mut block = Self::from_records(fidelity, ticks, done);
+        block.add_coverage(&coverage);
+        block
+    }
+
+    /// Takes over what another block says about coverage.
+    fn add_coverage(&mut self, other: &Self) {
+        for span in &other.watched {
+            match self.watched.last_mut() {
+                Some(last) if last.end == span.start => last.end = span.end,
+                _ => self.watched.push(*span),
+            }
+            let whole = if self.span.is_empty() { *span } else { self.span };
+            self.span = Span { start: whole.start.min(span.start), end: whole.end.max(span.end) };
+        }
+        self.losses.extend_from_slice(&other.losses);
+        self.blind.extend_from_slice(&other.blind);
+        self.marks.extend_from_slice(&other.marks);
     }
 }
 
-/// Whether `next` goes on where `run` ends, in the same state. Exact rows never merge: each is a wait of its own.
+/// Whether `next` goes on where `run` ends, in the same state. Whole exact rows never merge, each is a wait of its own; pieces of one wait do.
 fn same_run(run: &Record, next: &Record) -> bool {
-    run.samples > 0
-        && next.samples > 0
+    let goes_on = match (run.detail, next.detail) {
+        (None, None) => run.samples > 0 && next.samples > 0,
+        (Some(a), Some(b)) => a.open && b.lead_ns == run.length() && run.span.len() + next.span.len() < LONGEST,
+        _ => false,
+    };
+    goes_on
         && run.span.end == next.span.start
         && (run.event, run.query, run.state) == (next.event, next.query, next.state)
 }
@@ -178,7 +288,7 @@ impl Builder {
     /// What one session was found doing at the current tick.
     pub fn sample(&mut self, session: SessionId, event: WaitEvent, query: QueryId, state: State) {
         let Some(tick) = self.ticks.last() else { return };
-        let row = Record { span: tick.span(), session, event, query, state, samples: 1 };
+        let row = Record { span: tick.span(), session, event, query, state, samples: 1, detail: None };
         match self.open.get_mut(&session) {
             Some(run) if same_run(run, &row) => {
                 run.span.end = row.span.end;

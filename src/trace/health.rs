@@ -1,5 +1,6 @@
 //! How the recording itself is doing: what was lost, what it costs, whether the server is there. Counters only ever grow.
 
+use super::record::Fidelity;
 use serde::{Deserialize, Serialize};
 
 /// Where the recorder stands with its server.
@@ -69,4 +70,48 @@ pub struct Health {
     pub cpu_ns: u64,
     /// Resident memory of this process, bytes; 0 when unknown.
     pub rss_bytes: u64,
+    /// The exact or blocking window that is open, or the last one; `None` before the first.
+    pub window: Option<WindowHealth>,
+    /// Why the window that was asked for last could not be opened; `None` when it could.
+    pub window_error: Option<String>,
+}
+
+/// Account of an exact or blocking window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowHealth {
+    /// Exact or blocking.
+    pub tier: Fidelity,
+    /// Whether it is open now.
+    pub open: bool,
+    /// Why it was closed; empty while it is open.
+    pub reason: String,
+    /// Seconds it will stay open; `None`: until it is closed.
+    pub remaining_s: Option<u64>,
+    /// What one transition costs the server, nanoseconds, measured on our own memory when the window opened (exact), or what the programs took per
+    /// record (blocking). Exact waits are longer by about this.
+    pub price_ns: u64,
+    /// Transitions (exact) or switches (blocking) per second, over the last second.
+    pub events_per_s: u64,
+    /// Rate times price, per cent of one core.
+    pub overhead_pct: f64,
+    /// Ceiling of that, beyond which the window closes.
+    pub max_overhead_pct: f64,
+    /// Backends followed now.
+    pub armed: u32,
+    /// Backends there that cannot be followed: their debug registers are in use, or descriptors ran out.
+    pub unarmed: u32,
+    /// Processes the server started since the window opened.
+    pub born: u64,
+    /// Of those, ended before they could be followed.
+    pub missed: u64,
+    /// Records lost because a ring was full.
+    pub lost_records: u64,
+    /// Backends whose state had to be read again because a write fell between reading it and arming.
+    pub repaired: u64,
+    /// Fullest a ring was found, per cent.
+    pub ring_fill_pct: f64,
+    /// Records taken in.
+    pub records: u64,
+    /// Reads of a backend's memory that failed.
+    pub faults: u64,
 }

@@ -4,10 +4,11 @@
 //! not change is one row. Memory is bounded: beyond the limit the oldest block is dropped and the extent says so.
 
 use super::Trace;
-use super::block::Block;
+use super::block::{Block, FULL};
 use super::catalog::{Catalog, News};
-use super::clock::{Clock, Span};
+use super::clock::{Clock, Span, Ts};
 use super::health::Health;
+use super::record::Fidelity;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,8 +16,10 @@ use std::sync::Arc;
 /// What capture hands over: a block (when something was recorded), the names that go with it, and how capture is doing.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// Records and ticks.
+    /// Samples and ticks.
     pub block: Option<Arc<Block>>,
+    /// Exact or blocking rows and their coverage, while a window is open.
+    pub intervals: Vec<Arc<Block>>,
     /// Names.
     pub news: Vec<News>,
     /// Capture's account of itself.
@@ -25,12 +28,20 @@ pub struct Batch {
     pub clock: Clock,
 }
 
-/// Blocks of the last minutes, newest at the back.
-#[derive(Debug)]
-pub struct Recent {
-    /// (level, block): a block of level n holds about 8^n blocks as they arrived. Levels never rise towards the back.
+/// Blocks of one kind, newest at the back.
+#[derive(Debug, Default)]
+struct Ladder {
+    /// (level, block): a block of level n holds about 8^n blocks as they arrived.
     blocks: VecDeque<(u8, Arc<Block>)>,
     bytes: usize,
+}
+
+/// Blocks of the last minutes.
+#[derive(Debug)]
+pub struct Recent {
+    sampled: Ladder,
+    /// Exact and blocking.
+    intervals: Ladder,
     limit: usize,
     catalog: Catalog,
     clock: Clock,
@@ -41,11 +52,64 @@ pub struct Recent {
 const FAN_IN: usize = 8;
 /// Highest level: 8^4 blocks of a quarter of a second are 17 minutes.
 const TOP: u8 = 4;
+/// Rows of exact blocks hardly ever merge: larger blocks than this would only make them slower to read.
+const ROWS: usize = 4 * FULL;
+
+impl Ladder {
+    fn push(&mut self, level: u8, block: Arc<Block>) {
+        self.bytes += block.bytes();
+        self.blocks.push_back((level, block));
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((_, old)) = self.blocks.pop_front() {
+            self.bytes = self.bytes.saturating_sub(old.bytes());
+        }
+    }
+
+    /// Merges the newest full run of one level and one fidelity into the next level, as often as possible.
+    fn settle(&mut self) {
+        loop {
+            let Some((level, newest)) = self.blocks.back() else { return };
+            let (level, fidelity) = (*level, newest.fidelity());
+            let alike = |(l, b): &&(u8, Arc<Block>)| *l == level && b.fidelity() == fidelity;
+            let run = self.blocks.iter().rev().take_while(alike).count();
+            let rows: usize = self.blocks.iter().rev().take(run).map(|(_, b)| b.len()).sum();
+            if level >= TOP || run < FAN_IN || fidelity != Fidelity::Sampled && rows > ROWS {
+                return;
+            }
+            let parts: Vec<_> = self.blocks.drain(self.blocks.len() - run..).collect();
+            self.bytes = self.bytes.saturating_sub(parts.iter().map(|(_, b)| b.bytes()).sum());
+            self.push(level + 1, Arc::new(Block::merge(parts.iter().map(|(_, b)| b.as_ref()))));
+        }
+    }
+
+    fn start(&self) -> Option<Ts> {
+        self.blocks.front().map(|(_, b)| b.span().start)
+    }
+
+    fn end(&self) -> Option<Ts> {
+        self.blocks.back().map(|(_, b)| b.span().end)
+    }
+
+    /// Blocks with something in a window. A block of one weightless tick has an empty span, which meets nothing, but its tick counts.
+    fn within(&self, window: Span) -> impl DoubleEndedIterator<Item = &Block> {
+        let inside = move |b: &&Block| b.span().start <= window.end && b.span().end > window.start;
+        self.blocks.iter().map(|(_, block)| block.as_ref()).filter(inside)
+    }
+}
 
 impl Recent {
     /// Keeps blocks of about `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { blocks: VecDeque::new(), bytes: 0, limit, catalog: Catalog::default(), clock: Clock::default(), health: Health::default() }
+        Self {
+            sampled: Ladder::default(),
+            intervals: Ladder::default(),
+            limit,
+            catalog: Catalog::default(),
+            clock: Clock::default(),
+            health: Health::default(),
+        }
     }
 
     /// Takes in what capture handed over.
@@ -56,58 +120,39 @@ impl Recent {
         self.health = batch.health;
         self.health.evicted_queries += self.catalog.evicted_queries;
         self.clock = batch.clock;
-        let Some(block) = batch.block else { return };
-        self.catalog.saw(block.sessions(), block.span().end);
-        self.push(0, block);
-        self.settle();
-        let before = self.blocks.len();
-        while self.bytes > self.limit && self.blocks.len() > 1 {
-            if let Some((_, old)) = self.blocks.pop_front() {
-                self.bytes = self.bytes.saturating_sub(old.bytes());
-            }
+        let mut dropped = false;
+        for block in batch.block.into_iter().chain(batch.intervals) {
+            self.catalog.saw(block.sessions(), block.span().end);
+            let ladder = if block.fidelity() == Fidelity::Sampled { &mut self.sampled } else { &mut self.intervals };
+            ladder.push(0, block);
+            ladder.settle();
         }
-        if before != self.blocks.len() || self.catalog.sessions.len() > 4 * (self.health.backends as usize + 1_000) {
-            let oldest = self.blocks.front().map(|(_, b)| b.span().start).unwrap_or_default();
+        while self.bytes() > self.limit && self.sampled.blocks.len() + self.intervals.blocks.len() > 1 {
+            // The oldest first, whatever it is.
+            match (self.sampled.start(), self.intervals.start()) {
+                (Some(a), Some(b)) if b <= a => self.intervals.drop_oldest(),
+                (None, _) => self.intervals.drop_oldest(),
+                _ => self.sampled.drop_oldest(),
+            }
+            dropped = true;
+        }
+        if dropped || self.catalog.sessions.len() > 4 * (self.health.backends as usize + 1_000) {
+            let oldest = self.extent().map(|e| e.start).unwrap_or_default();
             self.catalog.forget_sessions(oldest);
         }
     }
 
-    fn push(&mut self, level: u8, block: Arc<Block>) {
-        self.bytes += block.bytes();
-        self.blocks.push_back((level, block));
-    }
-
-    /// Merges the newest full run of one level into the next, as often as possible.
-    fn settle(&mut self) {
-        loop {
-            let Some(&(level, _)) = self.blocks.back() else { return };
-            let run = self.blocks.iter().rev().take_while(|(l, _)| *l == level).count();
-            if level >= TOP || run < FAN_IN {
-                return;
-            }
-            let parts: Vec<_> = self.blocks.drain(self.blocks.len() - run..).collect();
-            self.bytes = self.bytes.saturating_sub(parts.iter().map(|(_, b)| b.bytes()).sum());
-            self.push(level + 1, Arc::new(Block::merge(parts.iter().map(|(_, b)| b.as_ref()))));
-        }
-    }
-
-    /// Blocks with something in a window. A block of one weightless tick has an empty span, which meets nothing, but its tick counts.
-    fn within(&self, window: Span) -> impl DoubleEndedIterator<Item = &Block> {
-        let inside = move |b: &&Block| b.span().start <= window.end && b.span().end > window.start;
-        self.blocks.iter().map(|(_, block)| block.as_ref()).filter(inside)
-    }
-
     /// Bytes the blocks occupy.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.sampled.bytes + self.intervals.bytes
     }
 }
 
 impl Trace for Recent {
     fn extent(&self) -> Option<Span> {
-        let (_, first) = self.blocks.front()?;
-        let (_, last) = self.blocks.back()?;
-        Some(Span::new(first.span().start, last.span().end))
+        let start = self.sampled.start().into_iter().chain(self.intervals.start()).min()?;
+        let end = self.sampled.end().into_iter().chain(self.intervals.end()).max()?;
+        Some(Span::new(start, end))
     }
 
     fn catalog(&self) -> &Catalog {
@@ -123,10 +168,28 @@ impl Trace for Recent {
     }
 
     fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
-        self.within(window).for_each(visit);
+        let mut a = self.sampled.within(window).peekable();
+        let mut b = self.intervals.within(window).peekable();
+        while let Some(block) = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) if y.span().start < x.span().start => b.next(),
+            (None, _) => b.next(),
+            _ => a.next(),
+        } {
+            visit(block);
+        }
     }
 
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
-        let _ = self.within(window).rev().try_for_each(visit);
+        let mut a = self.sampled.within(window).rev().peekable();
+        let mut b = self.intervals.within(window).rev().peekable();
+        while let Some(block) = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) if y.span().end > x.span().end => b.next(),
+            (None, _) => b.next(),
+            _ => a.next(),
+        } {
+            if visit(block).is_break() {
+                return;
+            }
+        }
     }
 }

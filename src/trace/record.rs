@@ -1,7 +1,7 @@
 //! One row: a session was in one state for one stretch of time.
 //!
 //! A sampled row stands for `samples` consecutive ticks that found the same state; its span is exactly the sum of those ticks'
-//! measured elapsed times. An exact row (later tiers) is one wait-event interval.
+//! measured elapsed times. An exact or blocking row is one wait-event interval, or a piece of one; see [`Detail`].
 
 use super::clock::Span;
 use super::wait::WaitEvent;
@@ -148,8 +148,39 @@ pub struct Record {
     pub query: QueryId,
     /// The state of the session then.
     pub state: State,
-    /// How many ticks saw it; 0 for exact rows.
+    /// How many ticks saw it; 0 for exact and blocking rows.
     pub samples: u32,
+    /// What only exact and blocking rows know.
+    pub detail: Option<Detail>,
+}
+
+/// What an exact or blocking row knows beyond a sampled one.
+///
+/// An interval (one wait, or one stretch without a wait) is one row, unless it was still going on when rows were handed over: then it is several
+/// rows one behind the other, all but the last of them `open`. So the rows of a session never overlap and time is counted once. A number of
+/// waits is the number of rows that are not `open`; the length of such a wait is [`Record::length`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Detail {
+    /// On-CPU time inside the row, nanoseconds. In a wait: spinning, or working inside the system call.
+    pub cpu_ns: u64,
+    /// Time inside the row during which the process could have run but had no CPU.
+    pub runq_ns: u64,
+    /// Length of the rows before this one that belong to the same interval.
+    pub lead_ns: u64,
+    /// The interval goes on where the row ends. Also the last row of a window: what came of the interval is not known.
+    pub open: bool,
+}
+
+impl Record {
+    /// Length of the whole interval up to the end of this row.
+    pub fn length(&self) -> u64 {
+        self.span.len() + self.detail.map_or(0, |d| d.lead_ns)
+    }
+
+    /// On-CPU time, where it was measured.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        self.detail.map(|d| d.cpu_ns)
+    }
 }
 
 #[cfg(test)]

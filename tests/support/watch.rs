@@ -28,7 +28,7 @@ impl Watch {
     /// Watches a server at `hz`, mapped or by system calls.
     pub fn new(server: &Server, hz: u32, reach: Reach) -> Self {
         let postmaster = discover::choose(Some(server.pid() as i32), None).unwrap();
-        let options = Options { postmaster, rate_hz: Some(hz), reach };
+        let options = Options::new(postmaster, Some(hz), reach);
         let (engine, batches) = Engine::start(move || Sampler::start(options)).unwrap();
         Self { trace: Local(Recent::new(256 << 20)), batches, _engine: engine }
     }

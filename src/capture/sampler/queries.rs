@@ -77,6 +77,14 @@ impl Queries {
         id
     }
 
+    /// An id was seen: tells its text if it is new.
+    pub fn meet(&mut self, memory: &Attached, slot: usize, pid: i32, id: QueryId, seen: Seen, news: &mut Vec<News>) {
+        self.computes = Some(true);
+        if !self.told.contains(&id) {
+            self.tell(memory, slot, pid, id, seen, news);
+        }
+    }
+
     /// The id of a statement the server shows no id for.
     fn by_text(&mut self, memory: &Attached, slot: usize, pid: i32, seen: Seen, news: &mut Vec<News>) -> QueryId {
         let Status::Row(activity) = memory.activity(slot, pid) else { return QueryId::NONE };

@@ -45,6 +45,11 @@ impl Roster {
     /// A tick begins.
     pub fn begin(&mut self, slots: usize) {
         self.tick += 1;
+        self.room(slots);
+    }
+
+    /// There are so many slots.
+    pub fn room(&mut self, slots: usize) {
         if self.seats.len() != slots {
             self.seats.resize_with(slots, Seat::default);
         }

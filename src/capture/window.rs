@@ -1,0 +1,446 @@
+//! An exact or blocking window: everything that is attached to the server, from its opening to its closing. Runs on the capture thread.
+//!
+//! Nothing is attached outside of windows, and all that a window attaches is gone when it is dropped, or this process dies. The sampler goes on
+//! beside it. Every process of the server is followed or counted: as unarmed (no debug register left) or as missed (gone before it was seen).
+
+mod followed;
+mod price;
+mod program;
+mod reorder;
+mod shared;
+mod strand;
+
+use super::sampler::Hands;
+use super::{Feed, sys};
+use crate::trace::block::{Blind, Loss};
+use crate::trace::clock::{SECOND, Span, Ts};
+use crate::trace::health::WindowHealth;
+use crate::trace::record::Fidelity;
+use anyhow::{Result, ensure};
+use followed::{Followed, Seats};
+use program::{Programs, Setup, wire};
+use reorder::Reorder;
+use rustc_hash::FxHashMap;
+use shared::{Shared, Sizes};
+pub use strand::Shown;
+use strand::{Sink, Strand};
+use std::fs;
+
+/// Which tier a window is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Every transition, by hardware watchpoints.
+    Exact,
+    /// Every wait that leaves the CPU, by the scheduler's own events.
+    Blocking,
+}
+
+impl Kind {
+    /// The fidelity of its rows.
+    pub fn fidelity(self) -> Fidelity {
+        match self {
+            Self::Exact => Fidelity::Exact,
+            Self::Blocking => Fidelity::Blocking,
+        }
+    }
+}
+
+/// How windows are to be.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Per cent of one core that a window may cost the server before it closes.
+    pub max_overhead_pct: f64,
+    /// Read no status rows: no queries, no executions, no states.
+    pub lightweight: bool,
+    /// Read no query ids.
+    pub skip_query_id: bool,
+    /// Records per CPU's ring, a power of two. `None`: as many as are useful.
+    pub ring: Option<usize>,
+    /// Programs that return at once: what the mechanism itself costs. For benches.
+    pub empty: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { max_overhead_pct: 25.0, lightweight: false, skip_query_id: false, ring: None, empty: false }
+    }
+}
+
+/// Why a window closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Its time was up.
+    TimeUp,
+    /// It was told to.
+    Told,
+    /// It cost too much: what, in per cent of one core, times ten.
+    TooDear(u64),
+    /// The server went away.
+    ServerGone,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TimeUp => f.write_str("its time was up"),
+            Self::Told => f.write_str("closed by hand"),
+            Self::TooDear(tenths) => {
+                write!(f, "it cost the server {}.{} % of one core, above --max-overhead", tenths / 10, tenths % 10)
+            }
+            Self::ServerGone => f.write_str("the server stopped"),
+        }
+    }
+}
+
+/// Pause between two looks at the process array.
+const LEVEL_EVERY: u64 = 1_000_000;
+/// Pause between two readings of the rings.
+const DRAIN_EVERY: u64 = 5_000_000;
+/// Memory for all rings together.
+const RING_BYTES: usize = 32 << 20;
+/// Records per ring at most.
+const RING_MOST: usize = 1 << 14;
+/// Inode of the first pid namespace: the only one whose ids BPF programs see.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// An open window. Dropping it detaches everything.
+#[derive(Debug)]
+pub struct Window {
+    // Watchpoints go first, then what is attached, then the memory.
+    seats: Seats,
+    programs: Programs,
+    shared: Shared,
+    kind: Kind,
+    rules: Rules,
+    reorder: Reorder,
+    batch: Vec<wire::record>,
+    opened: Ts,
+    until: Option<Ts>,
+    /// Up to here rows and coverage have been told.
+    watched: Ts,
+    level_at: Ts,
+    drain_at: Ts,
+    second: Ts,
+    /// Host pids that were born and not followed yet.
+    newborn: FxHashMap<u32, Ts>,
+    counted: u64,
+    over: u32,
+    health: WindowHealth,
+}
+
+impl Window {
+    /// Loads and attaches the programs, tries the mechanism, and takes in every process there is. An error says in one line why not.
+    pub fn open(kind: Kind, seconds: Option<u64>, rules: &Rules, hands: &mut Hands<'_>, feed: &mut Feed) -> Result<Self> {
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        ensure!(
+            namespace.as_os_str().is_empty() || namespace.as_os_str() == FIRST_PID_NAMESPACE,
+            "exact and blocking windows take the host's pid namespace: run this program outside of the container"
+        );
+        let memory = hands.memory;
+        let cpus = libbpf_rs::num_possible_cpus()?;
+        let ring = rules.ring.unwrap_or_else(|| ring_records(cpus)).next_power_of_two().max(16);
+        let pids = fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(1 << 22);
+        // Twice the slots: those who leave are followed to their end while others already have their slots. Index 0 and the highest are not for them.
+        let tracks = (2 * memory.slots() + 64).min(usize::from(u16::MAX));
+        let sizes = Sizes { pids, tracks, cpus, ring };
+        let setup = Setup {
+            kind,
+            postmaster: memory.postmaster(),
+            layout: memory.layout(),
+            read_row: !rules.lightweight,
+            read_query: !rules.skip_query_id,
+            sizes,
+            empty: rules.empty,
+        };
+        let mut programs = Programs::load(&setup)?;
+        let shared = programs.share(sizes)?;
+        let price_ns = if kind == Kind::Exact && !rules.empty { price::of_a_write(&programs, &shared)? } else { price::of_a_sleep(kind) };
+        programs.attach(&setup)?;
+        let now = sys::now();
+        let mut this = Self {
+            seats: Seats::new(memory.slots(), tracks),
+            programs,
+            kind,
+            rules: rules.clone(),
+            reorder: Reorder::default(),
+            batch: Vec::new(),
+            opened: now,
+            until: seconds.map(|s| now + s * SECOND),
+            watched: now,
+            level_at: now,
+            drain_at: now,
+            second: now,
+            newborn: FxHashMap::default(),
+            counted: shared.tally().writes,
+            over: 0,
+            health: WindowHealth {
+                tier: kind.fidelity(),
+                open: true,
+                price_ns,
+                max_overhead_pct: rules.max_overhead_pct,
+                ..WindowHealth::default()
+            },
+            shared,
+        };
+        // What is in the rings is of our own trial.
+        for cpu in 0..cpus {
+            this.shared.drain(cpu, &mut this.batch);
+        }
+        this.batch.clear();
+        feed.intervals.begin(kind.fidelity());
+        this.level(hands, feed);
+        this.programs.look();
+        // Coverage begins when everybody was taken in.
+        this.watched = sys::now();
+        Ok(this)
+    }
+
+    /// Its tier.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Another end: so many seconds from now, or none.
+    pub fn extend(&mut self, seconds: Option<u64>) {
+        self.until = seconds.map(|s| sys::now() + s * SECOND);
+    }
+
+    /// When it wants to be called next.
+    pub fn next(&self) -> Ts {
+        self.level_at
+    }
+
+    /// Takes in who is new and what was recorded. A reason: it must be closed.
+    pub fn work(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) -> Option<Reason> {
+        let now = sys::now();
+        if now >= self.level_at {
+            self.level(hands, feed);
+            self.level_at = now + LEVEL_EVERY;
+        }
+        if now >= self.drain_at {
+            self.drain(hands, feed);
+            self.drain_at = now + DRAIN_EVERY;
+        }
+        if now.since(self.second) >= SECOND {
+            self.each_second(now, hands, feed);
+        }
+        if self.until.is_some_and(|until| now >= until) {
+            return Some(Reason::TimeUp);
+        }
+        (self.over >= 2).then(|| Reason::TooDear((self.health.overhead_pct * 10.0) as u64))
+    }
+
+    /// Looks at every slot of the process array: takes in who is new. A level is compared, not an edge: nobody is overlooked for good.
+    fn level(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) {
+        for slot in 0..hands.memory.slots() {
+            let process = hands.memory.proc(slot);
+            let pid = process.map_or(0, |p| p.pid);
+            if self.seats.pid(slot) != pid {
+                let now = sys::now();
+                if let Some(blind) = self.seats.leave(slot, now) {
+                    feed.intervals.blind(blind);
+                }
+                if pid != 0 {
+                    self.take_in(slot, pid, hands, feed);
+                }
+            }
+            if let (Some(process), Some(followed)) = (process, self.seats.at(slot)) {
+                followed.settle_in(process.event, hands, &self.shared, feed);
+            }
+        }
+    }
+
+    fn take_in(&mut self, slot: usize, pid: i32, hands: &mut Hands<'_>, feed: &mut Feed) {
+        let host = hands.memory.host_pid(pid);
+        self.newborn.remove(&(host as u32));
+        let (session, shown, _) = hands.meet(slot, pid, &mut feed.news);
+        let now = sys::now();
+        let program = if self.kind == Kind::Exact { Some(&self.programs) } else { None };
+        match Followed::new(slot, pid, host, session, shown, hands, program, &self.shared, &mut self.seats) {
+            Ok(followed) => {
+                // From the window's beginning, or from when it could have been seen, to now.
+                let from = if now.since(self.opened) > 50_000_000 { now - LEVEL_EVERY } else { now };
+                feed.intervals.blind(Blind { session, span: Span::new(from, followed.began()) });
+                self.seats.sit(slot, pid, followed);
+            }
+            Err(error) => {
+                self.seats.stand(slot, pid, session, now, &error);
+            }
+        }
+    }
+
+    /// Reads all rings and makes rows of what is certain.
+    fn drain(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) {
+        let began = sys::now();
+        let unfinished = self.read_rings(feed);
+        let mut ready = Vec::new();
+        self.reorder.pass(&mut self.batch, began, unfinished, &mut ready);
+        self.weave(&ready, hands, feed);
+    }
+
+    fn read_rings(&mut self, feed: &mut Feed) -> bool {
+        let mut unfinished = false;
+        let sizes = self.shared.sizes();
+        for cpu in 0..sizes.cpus {
+            let pass = self.shared.drain(cpu, &mut self.batch);
+            unfinished |= pass.unfinished;
+            self.health.ring_fill_pct = self.health.ring_fill_pct.max(100.0 * pass.waiting as f64 / sizes.ring as f64);
+            if let Some((first, last, records)) = pass.lost {
+                self.health.lost_records += records;
+                feed.intervals.lost(Loss { span: Span::new(Ts(first), Ts(last) + 1), session: None, records });
+            }
+        }
+        unfinished
+    }
+
+    fn weave(&mut self, records: &[wire::record], hands: &mut Hands<'_>, feed: &mut Feed) {
+        self.health.records += records.len() as u64;
+        let clock = sys::clock();
+        let ids = self.ids();
+        for r in records {
+            let mut sink = Sink { to: &mut feed.intervals, clock, ids };
+            match r.kind {
+                wire::kind::BORN => {
+                    self.health.born += 1;
+                    if !self.seats.follows(r.pid) {
+                        self.newborn.insert(r.pid, Ts(r.at));
+                    }
+                }
+                wire::kind::DIED if r.track == 0 => {
+                    self.health.missed += u64::from(self.newborn.remove(&r.pid).is_some());
+                }
+                kind => {
+                    let Some(followed) = self.seats.track(r.track).filter(|f| f.host() as u32 == r.pid) else { continue };
+                    let after = followed.shown(&r.row, hands);
+                    match kind {
+                        wire::kind::WRITE => followed.strand.written(r, after, &mut sink),
+                        wire::kind::SLEPT => followed.strand.slept(r, after, &mut sink),
+                        _ => {
+                            followed.strand.died(r, self.kind == Kind::Blocking, &mut sink);
+                            self.seats.bury(r.track);
+                            continue;
+                        }
+                    }
+                    followed.tell_query(after, hands, &mut feed.news);
+                }
+            }
+        }
+    }
+
+    fn ids(&self) -> bool {
+        !self.rules.lightweight && !self.rules.skip_query_id
+    }
+
+    /// Before a block is sealed: tells what everybody is in, so that rows cover everything up to one moment.
+    pub fn checkpoint(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) {
+        self.drain(hands, feed);
+        self.tell_open(self.reorder.horizon(), hands, feed);
+    }
+
+    fn tell_open(&mut self, until: Ts, hands: &mut Hands<'_>, feed: &mut Feed) {
+        if until <= self.watched {
+            return;
+        }
+        let (clock, ids) = (sys::clock(), self.ids());
+        for (index, followed) in self.seats.everyone() {
+            let Some(track) = self.shared.track(index) else { continue };
+            let read_at = sys::now();
+            let fresh = followed.fresh(hands);
+            let mut sink = Sink { to: &mut feed.intervals, clock, ids };
+            followed.strand.tell(until, &track, read_at, fresh, self.kind == Kind::Blocking, &mut sink);
+            followed.settle_query(hands, &mut sink, &mut feed.news);
+        }
+        self.seats.tell_blind(until, &mut feed.intervals);
+        feed.intervals.watched(Span::new(self.watched, until));
+        self.watched = until;
+    }
+
+    fn each_second(&mut self, now: Ts, hands: &mut Hands<'_>, feed: &mut Feed) {
+        let elapsed = now.since(self.second).max(1);
+        self.second = now;
+        let tally = self.shared.tally();
+        let count = if self.kind == Kind::Exact { tally.writes } else { tally.switches };
+        let rate = (count - self.counted) as f64 * SECOND as f64 / elapsed as f64;
+        self.counted = count;
+        self.health.faults = tally.faults;
+        self.health.events_per_s = rate as u64;
+        self.health.overhead_pct = rate * self.health.price_ns as f64 / 1e7;
+        self.over = if self.health.overhead_pct > self.rules.max_overhead_pct { self.over + 1 } else { 0 };
+        self.programs.look();
+        // Whose birth was seen and who is neither followed nor reported dead: not a process with a slot (the log collector).
+        self.newborn.retain(|_, born| now.since(*born) < 60 * SECOND);
+        let (clock, ids) = (sys::clock(), self.ids());
+        for index in self.seats.indices() {
+            let Some(followed) = self.seats.track(index) else { continue };
+            if followed.is_over(hands) {
+                // Its end was not told: the record was lost.
+                let mut sink = Sink { to: &mut feed.intervals, clock, ids };
+                followed.strand.give_up(&mut sink);
+                self.shared.follow(followed.host() as u32, 0);
+                self.seats.bury(index);
+            } else if self.kind == Kind::Exact {
+                followed.compare(hands, &self.shared);
+            }
+        }
+    }
+
+    /// Detaches everything, takes in the rest, and tells what everybody was in at the end: as something that went on.
+    pub fn close(mut self, reason: &Reason, hands: Option<&mut Hands<'_>>, feed: &mut Feed) -> WindowHealth {
+        self.seats.disarm();
+        self.programs.detach();
+        let end = sys::now();
+        self.health.open = false;
+        self.health.reason = reason.to_string();
+        if let Some(hands) = hands {
+            self.read_rings(feed);
+            let mut ready = Vec::new();
+            let mut batch = std::mem::take(&mut self.batch);
+            self.reorder.pass(&mut batch, end, false, &mut ready);
+            self.reorder.finish(end, &mut ready);
+            self.weave(&ready, hands, feed);
+            self.tell_open(end, hands, feed);
+        }
+        let (clock, ids) = (sys::clock(), self.ids());
+        for (_, followed) in self.seats.everyone() {
+            followed.strand.give_up(&mut Sink { to: &mut feed.intervals, clock, ids });
+        }
+        self.health()
+    }
+
+    /// Its account.
+    pub fn health(&self) -> WindowHealth {
+        let mut health = self.health.clone();
+        health.remaining_s = self.until.map(|until| until.since(sys::now()).div_ceil(SECOND));
+        (health.armed, health.unarmed, health.repaired) = self.seats.counts();
+        health
+    }
+}
+
+/// Records per CPU for a machine of this size.
+fn ring_records(cpus: usize) -> usize {
+    let fit = RING_BYTES / size_of::<wire::record>() / cpus.max(1);
+    // A power of two, rounded down.
+    (1 << fit.max(1).ilog2()).clamp(1 << 9, RING_MOST)
+}
+
+/// What a status row showed, in the terms of the trace.
+fn shown_of(row: &wire::row, layout: &crate::pg::layout::Layout, kind: crate::trace::catalog::BackendKind) -> Shown {
+    use crate::pg::layout::unix_micros;
+    use crate::trace::record::QueryId;
+    if row.seen == 0 {
+        return Shown::default();
+    }
+    let Some(state) = layout.state(row.state, kind) else { return Shown::default() };
+    Shown {
+        seen: true,
+        state,
+        query: QueryId(row.query),
+        activity_start: unix_micros(row.activity_start),
+        state_start: unix_micros(row.state_start),
+    }
+}
+
+/// A strand for a process found now.
+fn strand_of(session: crate::trace::record::SessionId, at: Ts, event: crate::trace::wait::WaitEvent, shown: Shown) -> Strand {
+    Strand::new(session, at, event, shown)
+}

@@ -1,0 +1,324 @@
+//! The processes a window follows, and the slots of the process array they sit in.
+//!
+//! A process is known by its track, not by its slot: it keeps the track until its end is told, while another may have its slot already. The order
+//! of arming is: watchpoint without effect, read, enable, read again; a value that changed in between is repaired, not guessed.
+
+use super::program::{Programs, wire};
+use super::shared::Shared;
+use super::strand::{Shown, Sink, Strand};
+use super::{shown_of, strand_of};
+use crate::capture::sampler::{Hands, Seen};
+use crate::capture::sys::{self, perf::Watchpoint};
+use crate::trace::block::{Blind, Intervals};
+use crate::trace::catalog::{BackendKind, News};
+use crate::trace::clock::{Span, Ts};
+use crate::trace::record::{QueryId, SessionId};
+use crate::trace::wait::WaitEvent;
+use anyhow::{Context, Result, bail};
+
+/// A process that is followed.
+#[derive(Debug)]
+pub struct Followed {
+    slot: usize,
+    pid: i32,
+    host: i32,
+    index: u16,
+    watch: Option<Watchpoint>,
+    kind: BackendKind,
+    seen: Seen,
+    began: Ts,
+    /// Has a status row that the programs know of.
+    has_row: bool,
+    /// Its slot is another's, or nobody's.
+    left: bool,
+    /// The value found differs from the value recorded: since how many records, and which.
+    doubt: Option<(u32, WaitEvent)>,
+    repaired: u32,
+    told: QueryId,
+    /// Its time.
+    pub strand: Strand,
+}
+
+impl Followed {
+    /// Arms it. An error: it cannot be followed.
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        slot: usize,
+        pid: i32,
+        host: i32,
+        session: SessionId,
+        shown: Shown,
+        hands: &Hands<'_>,
+        programs: Option<&Programs>,
+        shared: &Shared,
+        seats: &mut Seats,
+    ) -> Result<Self> {
+        let word = hands.memory.word(slot);
+        let watch = match programs {
+            Some(programs) => {
+                let watch = Watchpoint::new(host, word).context("perf_event_open")?;
+                programs.with_write(|program| watch.run(program))?.context("PERF_EVENT_IOC_SET_BPF")?;
+                Some(watch)
+            }
+            None => None,
+        };
+        let index = seats.take_track().context("more processes than there can be")?;
+        let status = hands.memory.status_address(slot, pid);
+        let Some(event) = hands.memory.proc(slot).filter(|p| p.pid == pid).map(|p| p.event) else {
+            seats.free.push(index);
+            bail!("it has just ended");
+        };
+        let began = sys::now();
+        shared.put_track(
+            index,
+            wire::track {
+                word,
+                status: status.unwrap_or(0),
+                since0: began.0,
+                pid: host as u32,
+                event0: event.0,
+                at: began.0,
+                event: event.0,
+                ..wire::track::default()
+            },
+        );
+        shared.follow(host as u32, index);
+        if let Some(watch) = &watch
+            && let Err(error) = watch.enable()
+        {
+            shared.follow(host as u32, 0);
+            seats.free.push(index);
+            return Err(error).context("PERF_EVENT_IOC_ENABLE");
+        }
+        let now = hands.memory.proc(slot).filter(|p| p.pid == pid).map(|p| p.event);
+        let doubt = now.filter(|now| watch.is_some() && *now != event).map(|now| (0, now));
+        Ok(Self {
+            slot,
+            pid,
+            host,
+            index,
+            watch,
+            kind: hands.kind(slot, pid),
+            seen: Seen { session, database: 0, user: 0 },
+            began,
+            has_row: status.is_some(),
+            left: false,
+            doubt,
+            repaired: 0,
+            told: QueryId::NONE,
+            strand: strand_of(session, began, event, shown),
+        })
+    }
+
+    /// When it began to be followed.
+    pub fn began(&self) -> Ts {
+        self.began
+    }
+
+    /// Its pid on the host.
+    pub fn host(&self) -> i32 {
+        self.host
+    }
+
+    /// At every look: its status row, once it has one, and doubts about its state.
+    pub fn settle_in(&mut self, word: WaitEvent, hands: &mut Hands<'_>, shared: &Shared, feed: &mut crate::capture::Feed) {
+        if !self.has_row
+            && let Some(addr) = hands.memory.status_address(self.slot, self.pid)
+        {
+            shared.set_status(self.index, addr);
+            self.has_row = true;
+        }
+        if self.has_row && (self.kind == BackendKind::Unknown || self.seen.user == 0) {
+            let (_, _, seen) = hands.meet(self.slot, self.pid, &mut feed.news);
+            self.seen = seen;
+            self.kind = hands.kind(self.slot, self.pid);
+            if self.kind != BackendKind::Client && self.kind != BackendKind::Unknown {
+                // Not every process has a user.
+                self.seen.user = self.seen.user.max(1);
+            }
+        }
+        let Some((turn, event)) = self.doubt else { return };
+        let Some(track) = shared.track(self.index) else { return };
+        self.doubt = None;
+        if track.turn == turn && self.strand.turn() == turn && word == event {
+            let at = sys::now();
+            let cpu = track.cpu + if track.on == 0 { 0 } else { at.since(Ts(track.on)) };
+            let mut sink = Sink { to: &mut feed.intervals, clock: sys::clock(), ids: true };
+            self.strand.repair(at, event, cpu, track.runq, &mut sink);
+            self.repaired += 1;
+        }
+    }
+
+    /// Compares what is recorded with what is there. A difference is looked at again.
+    pub fn compare(&mut self, hands: &Hands<'_>, shared: &Shared) {
+        if self.left || self.doubt.is_some() {
+            return;
+        }
+        let (Some(track), Some(process)) = (shared.track(self.index), hands.memory.proc(self.slot)) else { return };
+        if process.pid == self.pid && track.event != process.event.0 && self.strand.turn() == track.turn && self.repaired == 0 {
+            self.doubt = Some((track.turn, process.event));
+        }
+    }
+
+    /// Whether the process is gone.
+    pub fn is_over(&self, hands: &Hands<'_>) -> bool {
+        self.left && !hands.lives(self.host)
+    }
+
+    /// What a record's row showed.
+    pub fn shown(&self, row: &wire::row, hands: &Hands<'_>) -> Shown {
+        shown_of(row, hands.memory.layout(), self.kind)
+    }
+
+    /// What it shows now.
+    pub fn fresh(&self, hands: &Hands<'_>) -> Shown {
+        if self.left { Shown::default() } else { hands.shown(self.slot, self.pid) }
+    }
+
+    /// Tells the text of a query that is new.
+    pub fn tell_query(&mut self, shown: Shown, hands: &mut Hands<'_>, news: &mut Vec<News>) {
+        if shown.query == self.told || shown.query == QueryId::NONE || self.left {
+            return;
+        }
+        hands.tell_query(self.slot, self.pid, shown.query, self.seen, news);
+        self.told = shown.query;
+    }
+
+    /// Rows of a command that still has no id: by its text.
+    pub fn settle_query(&mut self, hands: &mut Hands<'_>, sink: &mut Sink<'_>, news: &mut Vec<News>) {
+        let Some(began) = self.strand.wants_query() else { return };
+        if self.left {
+            self.strand.settle(QueryId::NONE, sink);
+        } else if let Some(query) = hands.query_by_text(self.slot, self.pid, began, self.seen, news) {
+            self.strand.settle(query, sink);
+        }
+    }
+}
+
+/// A slot as the window saw it last.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seat {
+    pid: i32,
+    /// 0: nobody is followed here.
+    track: u16,
+    /// Who is there and not followed, since when.
+    blind: Option<(SessionId, Ts)>,
+}
+
+/// Slots and tracks.
+#[derive(Debug)]
+pub struct Seats {
+    seats: Vec<Seat>,
+    tracks: Vec<Option<Box<Followed>>>,
+    free: Vec<u16>,
+    repaired: u64,
+    /// Why somebody could not be armed, last.
+    refusal: Option<String>,
+}
+
+impl Seats {
+    /// Nobody yet.
+    pub fn new(slots: usize, tracks: usize) -> Self {
+        let mut all = Vec::new();
+        all.resize_with(tracks, || None);
+        // The highest is for our own trial.
+        Self { seats: vec![Seat::default(); slots], tracks: all, free: (1..tracks as u16 - 1).rev().collect(), repaired: 0, refusal: None }
+    }
+
+    fn take_track(&mut self) -> Option<u16> {
+        self.free.pop()
+    }
+
+    /// Who was in a slot; 0: nobody.
+    pub fn pid(&self, slot: usize) -> i32 {
+        self.seats.get(slot).map_or(0, |s| s.pid)
+    }
+
+    /// Who is followed in a slot.
+    pub fn at(&mut self, slot: usize) -> Option<&mut Followed> {
+        let track = self.seats.get(slot)?.track;
+        if track == 0 { None } else { self.track(track) }
+    }
+
+    /// Who has a track.
+    pub fn track(&mut self, index: u16) -> Option<&mut Followed> {
+        self.tracks.get_mut(usize::from(index))?.as_deref_mut()
+    }
+
+    /// Whether a process is followed.
+    pub fn follows(&self, host: u32) -> bool {
+        self.tracks.iter().flatten().any(|f| f.host as u32 == host)
+    }
+
+    /// Somebody is followed in a slot from now on.
+    pub fn sit(&mut self, slot: usize, pid: i32, followed: Followed) {
+        if let Some(seat) = self.seats.get_mut(slot) {
+            *seat = Seat { pid, track: followed.index, blind: None };
+        }
+        let index = usize::from(followed.index);
+        if let Some(track) = self.tracks.get_mut(index) {
+            *track = Some(Box::new(followed));
+        }
+    }
+
+    /// Somebody is in a slot and cannot be followed.
+    pub fn stand(&mut self, slot: usize, pid: i32, session: SessionId, now: Ts, why: &anyhow::Error) {
+        if let Some(seat) = self.seats.get_mut(slot) {
+            *seat = Seat { pid, track: 0, blind: Some((session, now)) };
+        }
+        self.refusal = Some(format!("{why:#}"));
+    }
+
+    /// A slot is empty, or another's. Who was there and not followed: until now.
+    pub fn leave(&mut self, slot: usize, now: Ts) -> Option<Blind> {
+        let seat = std::mem::take(self.seats.get_mut(slot)?);
+        if let Some(followed) = self.track(seat.track).filter(|_| seat.track != 0) {
+            followed.left = true;
+        }
+        seat.blind.map(|(session, since)| Blind { session, span: Span::new(since, now) })
+    }
+
+    /// Tells who was not followed up to now.
+    pub fn tell_blind(&mut self, until: Ts, to: &mut Intervals) {
+        for (session, since) in self.seats.iter_mut().filter_map(|s| s.blind.as_mut()) {
+            to.blind(Blind { session: *session, span: Span::new(*since, until) });
+            *since = until.max(*since);
+        }
+    }
+
+    /// A process has ended: its track is free, its watchpoint gone.
+    pub fn bury(&mut self, index: u16) {
+        if let Some(followed) = self.tracks.get_mut(usize::from(index)).and_then(Option::take) {
+            self.repaired += u64::from(followed.repaired);
+            if let Some(seat) = self.seats.get_mut(followed.slot).filter(|s| s.track == index) {
+                // The slot may show it a moment longer: it is not to be taken in again.
+                seat.track = 0;
+            }
+            self.free.push(index);
+        }
+    }
+
+    /// Everybody who is followed.
+    pub fn everyone(&mut self) -> impl Iterator<Item = (u16, &mut Followed)> {
+        self.tracks.iter_mut().enumerate().filter_map(|(i, f)| Some((i as u16, f.as_deref_mut()?)))
+    }
+
+    /// Tracks in use.
+    pub fn indices(&self) -> Vec<u16> {
+        self.tracks.iter().flatten().map(|f| f.index).collect()
+    }
+
+    /// Takes all watchpoints away.
+    pub fn disarm(&mut self) {
+        for followed in self.tracks.iter_mut().flatten() {
+            followed.watch = None;
+        }
+    }
+
+    /// Followed, not followed, repaired.
+    pub fn counts(&self) -> (u32, u32, u64) {
+        let followed = self.tracks.iter().flatten();
+        let repaired = self.repaired + followed.clone().map(|f| u64::from(f.repaired)).sum::<u64>();
+        (followed.count() as u32, self.seats.iter().filter(|s| s.blind.is_some()).count() as u32, repaired)
+    }
+}

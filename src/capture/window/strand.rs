@@ -1,0 +1,372 @@
+//! The time of one process, made from its records into rows that lie one behind the other: no gap, no overlap, no negative length.
+//!
+//! A row of "no wait" is cut where a command began or ended, which the server's own times of the command say to a microsecond. Rows of a command
+//! whose query is not known yet are held back until it is.
+
+use super::program::wire::{record, track};
+use crate::trace::block::{Edge, Intervals, Loss, Mark};
+use crate::trace::catalog::UnixMicros;
+use crate::trace::clock::{Clock, Span, Ts};
+use crate::trace::record::{Detail, QueryId, Record, SessionId, State};
+use crate::trace::wait::WaitEvent;
+
+/// Rows held back at most for want of a query id.
+const MOST_PENDING: usize = 512;
+/// A process that has run for longer since it slept is not in the same wait any more, whatever comes.
+const STILL_INSIDE: u64 = 20_000_000;
+
+/// What a process showed in its status row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Whether there was a row to see.
+    pub seen: bool,
+    /// `state`.
+    pub state: State,
+    /// Its query id.
+    pub query: QueryId,
+    /// `query_start`.
+    pub activity_start: UnixMicros,
+    /// `state_change`.
+    pub state_start: UnixMicros,
+}
+
+/// Where rows go.
+#[derive(Debug)]
+pub struct Sink<'a> {
+    /// Rows, losses, marks.
+    pub to: &'a mut Intervals,
+    /// The server's times are wall-clock times.
+    pub clock: Clock,
+    /// Whether rows show query ids at all.
+    pub ids: bool,
+}
+
+/// A wait that may have gone on with another sleep.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    row: Record,
+    frame: u64,
+    shown: Shown,
+}
+
+/// One process.
+#[derive(Debug)]
+pub struct Strand {
+    /// Its session.
+    pub session: SessionId,
+    /// Records taken in.
+    turn: u32,
+    /// What it is in, and since when.
+    event: WaitEvent,
+    since: Ts,
+    /// Up to here it has been told, with these totals.
+    cut: Ts,
+    cpu: u64,
+    runq: u64,
+    shown: Shown,
+    held: Option<Held>,
+    pending: Vec<Record>,
+    pending_since: UnixMicros,
+}
+
+impl Strand {
+    /// A process that is followed from `at` on, found in `event`.
+    pub fn new(session: SessionId, at: Ts, event: WaitEvent, shown: Shown) -> Self {
+        Self {
+            session,
+            turn: 0,
+            event,
+            since: at,
+            cut: at,
+            cpu: 0,
+            runq: 0,
+            shown,
+            held: None,
+            pending: Vec::new(),
+            pending_since: 0,
+        }
+    }
+
+    /// Up to where it has been told.
+    pub fn told_until(&self) -> Ts {
+        self.cut
+    }
+
+    /// Records taken in so far.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Exact: it wrote its `wait_event_info`.
+    pub fn written(&mut self, r: &record, after: Shown, sink: &mut Sink<'_>) {
+        self.mind_the_gap(r, r.since, sink);
+        let now = WaitEvent(r.now);
+        if now == self.event {
+            // The same value again: the wait goes on.
+            return;
+        }
+        self.close(Ts(r.at), r.cpu, r.runq, after, false, sink);
+        self.event = now;
+        self.since = self.cut;
+    }
+
+    /// Blocking: it ran again after a sleep inside a wait.
+    pub fn slept(&mut self, r: &record, after: Shown, sink: &mut Sink<'_>) {
+        self.mind_the_gap(r, r.since, sink);
+        let event = WaitEvent(r.old);
+        let out = Ts(r.since).max(self.cut);
+        let back = Ts(r.at).max(out);
+        let inside = self.held.is_some_and(|h| h.frame != 0 && h.frame == r.frame && h.row.event == event);
+        if let Some(held) = self.held.as_mut().filter(|_| inside) {
+            // It never left the system call: what it computed in between is part of the wait.
+            let detail = held.row.detail.get_or_insert_default();
+            detail.cpu_ns += r.cpu.saturating_sub(self.cpu);
+            detail.runq_ns += r.runq.saturating_sub(self.runq);
+            held.row.span.end = back;
+        } else {
+            self.release_held(sink);
+            if self.event == WaitEvent::CPU {
+                self.close(out, r.cpu_out, r.runq_out, after, false, sink);
+                self.since = out;
+            }
+            // Else a part of this very sleep was told already.
+            let detail = Detail {
+                cpu_ns: r.cpu.saturating_sub(self.cpu),
+                runq_ns: r.runq.saturating_sub(self.runq),
+                lead_ns: self.cut.since(self.since),
+                open: false,
+            };
+            let row = self.row(Span::new(self.cut, back), event, after, detail);
+            self.held = Some(Held { row, frame: r.frame, shown: after });
+        }
+        self.event = WaitEvent::CPU;
+        self.advance(back, r.cpu, r.runq);
+        self.since = back;
+        self.shown = if after.seen { after } else { self.shown };
+    }
+
+    /// It ended.
+    pub fn died(&mut self, r: &record, blocking: bool, sink: &mut Sink<'_>) {
+        self.mind_the_gap(r, if blocking { r.at } else { r.since }, sink);
+        self.release_held(sink);
+        self.close(Ts(r.at), r.cpu, r.runq, Shown::default(), false, sink);
+        self.give_up(sink);
+    }
+
+    /// Tells what it is in up to `until`, as something that goes on. `read_at`: when `track` and `fresh` were read, not before `until`.
+    pub fn tell(&mut self, until: Ts, track: &track, read_at: Ts, fresh: Shown, blocking: bool, sink: &mut Sink<'_>) {
+        if track.turn != self.turn || until <= self.cut {
+            // Records are on their way and will tell.
+            return;
+        }
+        let (cpu, runq) = totals(track, until, read_at);
+        if !blocking {
+            let fresh = if self.event == WaitEvent::CPU { fresh } else { Shown::default() };
+            self.close(until, cpu, runq, fresh, true, sink);
+            return;
+        }
+        let asleep = if track.out == 0 { track.on == 0 } else { track.asleep != 0 && track.out <= until.0 };
+        let event = WaitEvent(track.event);
+        if asleep && event != WaitEvent::CPU {
+            let out = if track.out == 0 { self.cut } else { Ts(track.out).max(self.cut) };
+            let inside = self.held.is_some_and(|h| h.frame != 0 && h.frame == track.frame && h.row.event == event);
+            if let Some(held) = self.held.take().filter(|_| inside) {
+                let mut row = held.row;
+                let lead = row.length();
+                row.detail.get_or_insert_default().open = true;
+                self.give(row, held.shown, sink);
+                // The rest of the wait begins here: what was computed in between is told with it.
+                self.since = self.cut - lead;
+            } else {
+                self.release_held(sink);
+                if self.event == WaitEvent::CPU {
+                    self.close(out, track.cpu_out.max(self.cpu), track.runq_out.max(self.runq), fresh, false, sink);
+                    self.since = out;
+                }
+            }
+            self.event = event;
+            self.close(until, cpu, runq, Shown::default(), true, sink);
+        } else if self.held.is_none() || until.since(self.cut) > STILL_INSIDE {
+            self.release_held(sink);
+            self.close(until, cpu, runq, fresh, true, sink);
+        }
+    }
+
+    /// The value that was read when it was taken in had changed before the watch began: nobody knows when. Begins anew.
+    pub fn repair(&mut self, at: Ts, event: WaitEvent, cpu: u64, runq: u64, sink: &mut Sink<'_>) {
+        sink.to.lost(Loss { span: Span::new(self.cut, at), session: Some(self.session), records: 1 });
+        self.event = event;
+        self.since = at;
+        self.advance(at, cpu, runq);
+    }
+
+    /// Hands over what is held back, as it is: nothing more will come.
+    pub fn give_up(&mut self, sink: &mut Sink<'_>) {
+        self.release_held(sink);
+        self.settle(QueryId::NONE, sink);
+    }
+
+    /// The beginning of the command whose rows wait for a query id.
+    pub fn wants_query(&self) -> Option<UnixMicros> {
+        (!self.pending.is_empty()).then_some(self.pending_since)
+    }
+
+    /// The query of the rows that waited for one.
+    pub fn settle(&mut self, query: QueryId, sink: &mut Sink<'_>) {
+        for row in self.pending.drain(..) {
+            sink.to.row(Record { query, ..row });
+        }
+    }
+
+    /// Counts the record. Where records before it were lost there is a hole up to `known`, from where the record tells.
+    fn mind_the_gap(&mut self, r: &record, known: u64, sink: &mut Sink<'_>) {
+        let missing = r.turn.wrapping_sub(self.turn).wrapping_sub(1);
+        self.turn = r.turn;
+        if missing == 0 {
+            return;
+        }
+        self.release_held(sink);
+        let known = Ts(known).max(self.cut);
+        sink.to.lost(Loss { span: Span::new(self.cut, known), session: Some(self.session), records: u64::from(missing) });
+        self.event = WaitEvent(r.old);
+        if r.cpu_out > 0 {
+            self.event = WaitEvent::CPU;
+            self.advance(known, r.cpu_out, r.runq_out);
+        } else {
+            // On-CPU time inside the hole is not known apart from that behind it: as much as fits is behind it.
+            let length = Ts(r.at).since(known);
+            self.advance(known, r.cpu - r.cpu.saturating_sub(self.cpu).min(length), r.runq - r.runq.saturating_sub(self.runq).min(length));
+        }
+        self.since = known;
+    }
+
+    fn advance(&mut self, to: Ts, cpu: u64, runq: u64) {
+        self.cut = self.cut.max(to);
+        self.cpu = self.cpu.max(cpu);
+        self.runq = self.runq.max(runq);
+    }
+
+    fn row(&self, span: Span, event: WaitEvent, shown: Shown, detail: Detail) -> Record {
+        let query = if shown.seen { shown.query } else { QueryId::NONE };
+        Record { span, session: self.session, event, query, state: shown.state, samples: 0, detail: Some(detail) }
+    }
+
+    /// Tells the current interval up to `at`.
+    fn close(&mut self, at: Ts, cpu: u64, runq: u64, after: Shown, open: bool, sink: &mut Sink<'_>) {
+        let span = Span::new(self.cut, at.max(self.cut));
+        let length = span.len();
+        let cpu_ns = cpu.saturating_sub(self.cpu).min(length);
+        let runq_ns = runq.saturating_sub(self.runq).min(length - cpu_ns);
+        let before = self.shown;
+        let now = if after.seen { after } else { before };
+        let lead_ns = span.start.since(self.since);
+        if length > 0 {
+            if self.event == WaitEvent::CPU {
+                let parts = parts(span, before, now, self.session, sink);
+                let last = parts.len().saturating_sub(1);
+                for (i, (part, shown)) in parts.iter().enumerate() {
+                    let share = |ns: u64| (u128::from(ns) * u128::from(part.len()) / u128::from(length)) as u64;
+                    let detail = Detail {
+                        cpu_ns: share(cpu_ns),
+                        runq_ns: share(runq_ns),
+                        lead_ns: if i == 0 { lead_ns } else { 0 },
+                        open: open && i == last,
+                    };
+                    let row = self.row(*part, self.event, *shown, detail);
+                    self.give(row, *shown, sink);
+                }
+                if let Some((part, _)) = parts.last().filter(|_| last > 0) {
+                    self.since = part.start;
+                }
+            } else {
+                let row = self.row(span, self.event, now, Detail { cpu_ns, runq_ns, lead_ns, open });
+                self.give(row, now, sink);
+            }
+        }
+        // What did not fit is told with the next row.
+        self.cut = span.end;
+        self.cpu += cpu_ns;
+        self.runq += runq_ns;
+        if !open {
+            self.cpu = self.cpu.max(cpu);
+            self.runq = self.runq.max(runq);
+        }
+        self.shown = now;
+    }
+
+    fn release_held(&mut self, sink: &mut Sink<'_>) {
+        if let Some(held) = self.held.take() {
+            self.give(held.row, held.shown, sink);
+        }
+    }
+
+    /// Hands a row over, or holds it back until the query of its command is known.
+    fn give(&mut self, row: Record, shown: Shown, sink: &mut Sink<'_>) {
+        let same = self.pending_since == shown.activity_start;
+        if sink.ids && shown.seen && row.query == QueryId::NONE && row.state.in_command() {
+            if !same || self.pending.len() >= MOST_PENDING {
+                self.settle(QueryId::NONE, sink);
+            }
+            self.pending_since = shown.activity_start;
+            self.pending.push(row);
+            return;
+        }
+        if !self.pending.is_empty() {
+            let query = if same { row.query } else { QueryId::NONE };
+            self.settle(query, sink);
+        }
+        sink.to.row(row);
+    }
+}
+
+
+/// A track's totals at `until`, not after it was read.
+fn totals(track: &track, until: Ts, read_at: Ts) -> (u64, u64) {
+    let mut cpu = track.cpu;
+    let mut runq = track.runq;
+    if track.on != 0 {
+        cpu += until.since(Ts(track.on));
+    } else if track.out > until.0 {
+        // It left the CPU between the two moments.
+        cpu = cpu.saturating_sub(track.out - until.0);
+    } else if track.out != 0 {
+        let from = if track.asleep == 0 { track.out } else if track.woken > track.out { track.woken } else { until.0 };
+        runq += until.0.saturating_sub(from);
+    }
+    debug_assert!(read_at >= until);
+    (cpu, runq)
+}
+
+/// A stretch without a wait, cut where commands began and ended.
+fn parts(span: Span, before: Shown, after: Shown, session: SessionId, sink: &mut Sink<'_>) -> Vec<(Span, Shown)> {
+    let began = after.activity_start != before.activity_start && after.activity_start != 0;
+    let ran = began || before.state.in_command();
+    let ended = after.seen && ran && !after.state.in_command() && after.state_start != before.state_start;
+    if !before.seen || !began && !ended {
+        return vec![(span, after)];
+    }
+    let at = |micros: UnixMicros, from: Ts| sink.clock.ts(micros.saturating_mul(1_000)).clamp(from, span.end);
+    let mut parts = Vec::with_capacity(3);
+    let mut marks = Vec::with_capacity(3);
+    let mut from = span.start;
+    let mark = |at, query, edge| Mark { at, session, query, edge, inferred: true };
+    if began {
+        let begin = at(after.activity_start, from);
+        if before.state.in_command() {
+            marks.push(mark(begin, before.query, Edge::End));
+        }
+        marks.push(mark(begin, after.query, Edge::Begin));
+        parts.push((Span::new(from, begin), before));
+        from = begin;
+    }
+    if ended {
+        let end = at(after.state_start, from);
+        marks.push(mark(end, after.query, Edge::End));
+        parts.push((Span::new(from, end), Shown { state: State::Active, ..after }));
+        from = end;
+    }
+    parts.push((Span::new(from, span.end), after));
+    marks.into_iter().for_each(|m| sink.to.mark(m));
+    parts.retain(|(span, _)| !span.is_empty());
+    parts
+}
