@@ -22,6 +22,8 @@ pub mod analysis;
 pub mod capture;
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod pg;
+pub mod run;
 pub mod session;
 pub mod trace;

@@ -5,6 +5,7 @@ use crate::analysis::question::{Ask, Question};
 use crate::analysis::{Local, Source};
 use crate::capture::engine::Engine;
 use crate::capture::script::Script;
+use crate::capture::script::scenario::Scenario;
 use crate::trace::Trace;
 use crate::trace::clock::Window;
 use crate::trace::health::Link;
@@ -59,7 +60,7 @@ pub fn open(wish: &Wish) -> Result<Opened> {
 }
 
 fn play(file: &Path) -> Result<(Engine, Receiver<Batch>)> {
-    let script = Script::open(file)?;
+    let script = Script::live(Scenario::load(file)?);
     Engine::start(move || Ok(script))
 }
 
