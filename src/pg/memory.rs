@@ -105,6 +105,11 @@ impl Segment {
         self.mapping.end - self.mapping.start
     }
 
+    /// Inode of the memory, the number that changes when a crash restart makes new memory at the same address.
+    pub fn inode(&self) -> u64 {
+        self.mapping.inode
+    }
+
     /// Whether it has no bytes. Never.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -20,6 +20,7 @@ use crate::trace::wait::WaitEvent;
 use anyhow::{Context, Result};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::fmt;
 use std::fs;
 use std::sync::Arc;
 
@@ -57,7 +58,6 @@ pub struct Identity {
 }
 
 /// A server whose memory is read.
-#[derive(Debug)]
 pub struct Attached {
     proc_fs: ProcFs,
     postmaster: Postmaster,
@@ -79,6 +79,12 @@ struct Titled {
     pid: i32,
     started: UnixMicros,
     kind: BackendKind,
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attached").field("postmaster", &self.postmaster).field("access", &self.access()).finish_non_exhaustive()
+    }
 }
 
 /// What the proof looks at.
@@ -104,21 +110,24 @@ impl Attached {
         Self::open_with(postmaster, reach, layout)
     }
 
-    /// [`Self::open`] with a layout of the caller's: tests prove that wrong ones are refused.
-    #[doc(hidden)]
-    pub fn open_with(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
+    fn open_with(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
         let mut patience = proof::Patience::default();
         loop {
-            let attempt = Self::attach(postmaster, reach, layout).and_then(|this| Ok(proof::prove(&this).map(|()| this)?));
-            match attempt {
-                Ok(this) => {
-                    this.learn_prefix();
-                    return Ok(this);
-                }
+            match Self::attempt(postmaster, reach, layout) {
+                Ok(this) => return Ok(this),
                 Err(e) if !patience.allows(&e) => return Err(e),
                 Err(_) => {}
             }
         }
+    }
+
+    /// One attempt of [`Self::open`], with a layout of the caller's: for tests, which prove that wrong ones are refused.
+    #[doc(hidden)]
+    pub fn attempt(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
+        let this = Self::attach(postmaster, reach, layout)?;
+        proof::prove(&this)?;
+        this.learn_prefix();
+        Ok(this)
     }
 
     /// Everything but the proof.
