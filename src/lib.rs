@@ -22,3 +22,4 @@ pub mod analysis;
 pub mod capture;
 pub mod session;
 pub mod trace;
+pub mod ui;
