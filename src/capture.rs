@@ -1,5 +1,7 @@
 //! Making records: of a running server (Linux, feature `capture`) or of a scenario file. Runs on the capture thread.
 
+pub mod script;
+
 use crate::trace::block::Builder;
 use crate::trace::catalog::News;
 use crate::trace::clock::Clock;

@@ -20,6 +20,7 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod pg;
 pub mod session;
 pub mod trace;
 pub mod ui;

@@ -104,29 +104,12 @@ fn resolve(name: &str, events: &EventNames) -> Result<What> {
     if let Some(event) = events.find(name) {
         return Ok(What::Event(event));
     }
-    let near = nearest(name, events);
+    let near = events.nearest(name);
     if near.is_empty() {
         // Names are not known yet: nothing was recorded that could match.
         return Ok(What::Nothing);
     }
     bail!("unknown wait event '{}'; nearest: {}", name.escape_debug(), near.join(", "));
-}
-
-/// The three event names most like `text`; empty when no names are known.
-pub fn nearest(text: &str, events: &EventNames) -> Vec<String> {
-    let wanted = text.to_lowercase();
-    let tail = |s: &str| s.rsplit_once(':').map_or_else(|| s.to_owned(), |(_, t)| t.to_owned());
-    let mut near: Vec<(f64, String)> = events
-        .all()
-        .map(|(_, name)| {
-            let lower = name.to_lowercase();
-            let whole = strsim::normalized_damerau_levenshtein(&wanted, &lower);
-            let event = strsim::normalized_damerau_levenshtein(&tail(&wanted), &tail(&lower));
-            (whole.max(event), name)
-        })
-        .collect();
-    near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    near.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
 /// Whether a condition on sessions holds. A session the catalog does not know has only its id.

@@ -340,6 +340,19 @@ impl EventNames {
         self.names.iter().map(|(raw, n)| (WaitEvent(*raw), n)).find(|(e, n)| e.class() == class && same(n)).map(|(e, _)| e)
     }
 
+    /// The three event names most like `text`; empty when no names are known.
+    pub fn nearest(&self, text: &str) -> Vec<String> {
+        let tail = |s: &str| s.rsplit_once(':').map_or_else(|| s.to_owned(), |(_, t)| t.to_owned());
+        let wanted = text.to_lowercase();
+        let score = |name: &str| {
+            let whole = strsim::normalized_damerau_levenshtein(&wanted, name);
+            whole.max(strsim::normalized_damerau_levenshtein(&tail(&wanted), &tail(name)))
+        };
+        let mut near: Vec<(f64, String)> = self.all().map(|(_, name)| (score(&name.to_lowercase()), name)).collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        near.into_iter().take(3).map(|(_, name)| name).collect()
+    }
+
     /// Every known event with its `Class:Event` name.
     pub fn all(&self) -> impl Iterator<Item = (WaitEvent, String)> + '_ {
         self.names.keys().map(|raw| (WaitEvent(*raw), self.name(WaitEvent(*raw))))

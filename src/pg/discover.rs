@@ -1,0 +1,321 @@
+//! Finds the PostgreSQL servers of this machine, in containers too, and chooses one.
+//!
+//! By content, not by name: a postmaster is a process whose working directory holds a `postmaster.pid` with that process's own number in
+//! its first line. Everything is reached through `/proc/PID`, so paths inside containers and replaced binaries work.
+
+use super::process::ProcFs;
+use super::version;
+use crate::trace::catalog::UnixMicros;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A running server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Postmaster {
+    /// Pid in our own pid namespace.
+    pub pid: i32,
+    /// Pid as the server knows it: differs in containers.
+    pub namespace_pid: i32,
+    /// Data directory as the server sees it.
+    pub pgdata: PathBuf,
+    /// Major version.
+    pub major: u16,
+    /// Version as the running binary states it, such as `18.4`; empty when it cannot be read.
+    pub version: String,
+    /// TCP port (also part of the socket's name), 0 when unknown.
+    pub port: u16,
+    /// When it started.
+    pub started: UnixMicros,
+    /// Path of the binary as the server sees it.
+    pub exe: PathBuf,
+    /// Whether it runs in another mount or pid namespace than we do.
+    pub container: bool,
+    /// `cluster_name`, where the titles of its processes show one.
+    pub cluster: Option<String>,
+}
+
+impl fmt::Display for Postmaster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = if self.version.is_empty() { self.major.to_string() } else { self.version.clone() };
+        write!(f, "pid {} PostgreSQL {version} port {} {}", self.pid, self.port, self.pgdata.display())?;
+        if let Some(cluster) = &self.cluster {
+            write!(f, " ({cluster})")?;
+        }
+        if self.container { f.write_str(" [container]") } else { Ok(()) }
+    }
+}
+
+/// Why no server was chosen. The text is one line (a list follows where there are several) and says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotFound {
+    /// No server runs here, as far as can be seen.
+    NoServer,
+    /// Processes of other users are hidden.
+    Hidden,
+    /// There are processes that look like a server, but we may not look into them.
+    NotAllowed {
+        /// One of them.
+        pid: i32,
+        /// Its user.
+        uid: u32,
+    },
+    /// Several servers run; none was named.
+    Several(Vec<Postmaster>),
+    /// `--pid`: no such process.
+    NoProcess(i32),
+    /// `--pid`: a process of a server, but not its postmaster.
+    Backend {
+        /// The process.
+        pid: i32,
+        /// The postmaster it belongs to.
+        postmaster: i32,
+    },
+    /// `--pid`: not PostgreSQL.
+    NotPostgres(i32),
+    /// `--pgdata`: not a data directory.
+    NoDataDirectory(PathBuf),
+    /// `--pgdata`: not allowed to look into it.
+    Unreadable(PathBuf),
+    /// `--pgdata`: no server runs on it.
+    NotRunning(PathBuf),
+    /// `--pgdata`: its `postmaster.pid` names a process that is no postmaster of it (any more).
+    Stale {
+        /// The directory.
+        pgdata: PathBuf,
+        /// The process named.
+        pid: i32,
+    },
+    /// `--pid` and `--pgdata` name different servers.
+    Disagree(Box<Postmaster>),
+}
+
+impl std::error::Error for NotFound {}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServer => f.write_str("no running PostgreSQL server found: start one, or name it with --pid N or --pgdata DIR"),
+            Self::Hidden => f.write_str(
+                "processes of other users are hidden here (/proc is mounted with hidepid): run this as root or as the server's own user",
+            ),
+            Self::NotAllowed { pid, uid } => {
+                write!(
+                    f,
+                    "process {pid} of user {uid} may be a PostgreSQL server, but looking into it is not allowed: run this with sudo, or as that user"
+                )
+            }
+            Self::Several(servers) => {
+                f.write_str("several PostgreSQL servers are running: choose one with --pid N or --pgdata DIR")?;
+                servers.iter().try_for_each(|s| write!(f, "\n  {s}"))
+            }
+            Self::NoProcess(pid) => {
+                write!(f, "there is no process {pid}: leave out --pid to find the server, or give the pid of its postmaster")
+            }
+            Self::Backend { pid, postmaster } => {
+                write!(f, "process {pid} belongs to the PostgreSQL server whose postmaster is {postmaster}: say --pid {postmaster}")
+            }
+            Self::NotPostgres(pid) => {
+                write!(f, "process {pid} is not a PostgreSQL server: leave out --pid to find the server, or give the pid of its postmaster")
+            }
+            Self::NoDataDirectory(dir) => {
+                write!(f, "{} is not a PostgreSQL data directory (no PG_VERSION in it): check --pgdata", dir.display())
+            }
+            Self::Unreadable(dir) => {
+                write!(f, "not allowed to look into {}: run this with sudo, or as the server's own user", dir.display())
+            }
+            Self::NotRunning(dir) => {
+                write!(f, "no PostgreSQL server is running on {}: start it, or choose another with --pid or --pgdata", dir.display())
+            }
+            Self::Stale { pgdata, pid } => write!(
+                f,
+                "no PostgreSQL server is running on {}: its postmaster.pid names process {pid}, which is not its postmaster (left behind by a crash)",
+                pgdata.display()
+            ),
+            Self::Disagree(server) => {
+                write!(f, "--pid and --pgdata name different servers: process {} runs on {}", server.pid, server.pgdata.display())
+            }
+        }
+    }
+}
+
+/// Every server that can be seen, by pid.
+pub fn servers() -> Vec<Postmaster> {
+    Scan::of(&ProcFs::default()).servers
+}
+
+/// The server meant by `--pid` and `--pgdata`, or the only one there is.
+pub fn choose(pid: Option<i32>, pgdata: Option<&Path>) -> Result<Postmaster, NotFound> {
+    choose_at(&ProcFs::default(), pid, pgdata)
+}
+
+fn choose_at(proc_fs: &ProcFs, pid: Option<i32>, pgdata: Option<&Path>) -> Result<Postmaster, NotFound> {
+    let scan = Scan::of(proc_fs);
+    let by_dir = pgdata.map(|dir| scan.on(proc_fs, dir)).transpose()?;
+    let by_pid = pid.map(|pid| scan.of_process(proc_fs, pid)).transpose()?;
+    match (by_pid, by_dir) {
+        (Some(a), Some(b)) if a.pid != b.pid => Err(NotFound::Disagree(Box::new(a))),
+        (Some(server), _) | (None, Some(server)) => Ok(server),
+        (None, None) => match (scan.servers.len(), scan.denied) {
+            (1, _) => scan.servers.into_iter().next().ok_or(NotFound::NoServer),
+            (0, Some((pid, uid))) => Err(NotFound::NotAllowed { pid, uid }),
+            (0, None) if hidden(proc_fs) => Err(NotFound::Hidden),
+            (0, None) => Err(NotFound::NoServer),
+            _ => Err(NotFound::Several(scan.servers)),
+        },
+    }
+}
+
+/// One look at all processes.
+struct Scan {
+    servers: Vec<Postmaster>,
+    /// A process that looks like PostgreSQL and may not be looked into, and its user.
+    denied: Option<(i32, u32)>,
+}
+
+impl Scan {
+    fn of(proc_fs: &ProcFs) -> Self {
+        let mut scan = Self { servers: Vec::new(), denied: None };
+        for pid in proc_fs.pids().unwrap_or_default() {
+            match inspect(proc_fs, pid) {
+                Ok(Some(server)) => scan.servers.push(server),
+                Ok(None) => {}
+                Err(Denied { uid }) => scan.denied = scan.denied.or(Some((pid, uid))),
+            }
+        }
+        scan
+    }
+
+    fn of_process(&self, proc_fs: &ProcFs, pid: i32) -> Result<Postmaster, NotFound> {
+        if let Some(server) = self.servers.iter().find(|s| s.pid == pid) {
+            return Ok(server.clone());
+        }
+        let Ok(stat) = proc_fs.stat(pid) else {
+            // Perhaps the number a container gave it.
+            let mut inside = self.servers.iter().filter(|s| s.namespace_pid == pid);
+            return match (inside.next(), inside.next()) {
+                (Some(server), None) => Ok(server.clone()),
+                (Some(_), Some(_)) => Err(NotFound::Several(self.servers.iter().filter(|s| s.namespace_pid == pid).cloned().collect())),
+                (None, _) if hidden(proc_fs) => Err(NotFound::Hidden),
+                (None, _) => Err(NotFound::NoProcess(pid)),
+            };
+        };
+        if self.servers.iter().any(|s| s.pid == stat.parent) {
+            return Err(NotFound::Backend { pid, postmaster: stat.parent });
+        }
+        match inspect(proc_fs, pid) {
+            Err(Denied { uid }) => Err(NotFound::NotAllowed { pid, uid }),
+            _ => Err(NotFound::NotPostgres(pid)),
+        }
+    }
+
+    fn on(&self, proc_fs: &ProcFs, dir: &Path) -> Result<Postmaster, NotFound> {
+        let same = |s: &&Postmaster| match (fs::metadata(dir), fs::metadata(proc_fs.path(s.pid, "cwd"))) {
+            (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+            _ => false,
+        };
+        if let Some(server) = self.servers.iter().find(same) {
+            return Ok(server.clone());
+        }
+        // A path that exists in a container only.
+        let version = fs::metadata(dir.join("PG_VERSION"));
+        if version.is_err() {
+            let mut inside = self.servers.iter().filter(|s| s.container && s.pgdata == dir);
+            match (inside.next(), inside.next()) {
+                (Some(server), None) => return Ok(server.clone()),
+                (Some(_), Some(_)) => return Err(NotFound::Several(self.servers.iter().filter(|s| s.pgdata == dir).cloned().collect())),
+                (None, _) => {}
+            }
+        }
+        if let Err(e) = version {
+            return Err(if e.kind() == ErrorKind::PermissionDenied {
+                NotFound::Unreadable(dir.into())
+            } else {
+                NotFound::NoDataDirectory(dir.into())
+            });
+        }
+        match fs::read_to_string(dir.join("postmaster.pid")) {
+            Ok(text) => match text.lines().next().and_then(|l| l.trim().parse::<i32>().ok()) {
+                Some(pid) => match inspect(proc_fs, pid) {
+                    Err(Denied { uid }) => Err(NotFound::NotAllowed { pid, uid }),
+                    _ if proc_fs.stat(pid).is_err() && hidden(proc_fs) => Err(NotFound::Hidden),
+                    _ => Err(NotFound::Stale { pgdata: dir.into(), pid }),
+                },
+                None => Err(NotFound::NotRunning(dir.into())),
+            },
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => Err(NotFound::Unreadable(dir.into())),
+            Err(_) => Err(NotFound::NotRunning(dir.into())),
+        }
+    }
+}
+
+struct Denied {
+    uid: u32,
+}
+
+/// Whether a process is a postmaster. Unreadable processes count as denied only where their name suggests PostgreSQL.
+fn inspect(proc_fs: &ProcFs, pid: i32) -> Result<Option<Postmaster>, Denied> {
+    let lock = match fs::read(proc_fs.path(pid, "cwd/postmaster.pid")) {
+        Ok(lock) => lock,
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+            let looks = proc_fs.stat(pid).is_ok_and(|s| s.comm.starts_with("postgres") || s.comm.starts_with("postmaster"));
+            return if looks { Err(Denied { uid: proc_fs.status(pid).map(|s| s.uid).unwrap_or_default() }) } else { Ok(None) };
+        }
+        Err(_) => return Ok(None),
+    };
+    let lock = LockFile::parse(&lock);
+    let (Ok(stat), Ok(status)) = (proc_fs.stat(pid), proc_fs.status(pid)) else { return Ok(None) };
+    let namespace_pid = status.own_pid().unwrap_or(pid);
+    if lock.pid != Some(namespace_pid) || matches!(stat.state, 'Z' | 'X') {
+        return Ok(None);
+    }
+    let exe = fs::read_link(proc_fs.path(pid, "exe")).unwrap_or_default();
+    let binary = version::of_binary(&proc_fs.path(pid, "exe"));
+    let data = fs::read_to_string(proc_fs.path(pid, "cwd/PG_VERSION")).ok().and_then(|v| v.trim().parse().ok());
+    let Some(major) = data.or_else(|| binary.as_deref().and_then(version::major)) else { return Ok(None) };
+    let foreign = |ns: &str| match (fs::read_link(proc_fs.path(pid, "ns").join(ns)), fs::read_link(proc_fs.global("self/ns").join(ns))) {
+        (Ok(theirs), Ok(ours)) => theirs != ours,
+        _ => false,
+    };
+    Ok(Some(Postmaster {
+        pid,
+        namespace_pid,
+        pgdata: fs::read_link(proc_fs.path(pid, "cwd")).ok().or(lock.pgdata).unwrap_or_default(),
+        major,
+        version: binary.unwrap_or_default(),
+        port: lock.port.unwrap_or_default(),
+        started: lock.started.unwrap_or_default(),
+        exe,
+        container: namespace_pid != pid || foreign("mnt") || foreign("pid"),
+        cluster: None,
+    }))
+}
+
+/// Whether `/proc` shows only our own processes.
+fn hidden(proc_fs: &ProcFs) -> bool {
+    proc_fs.stat(1).is_err() && fs::metadata(proc_fs.global("self")).is_ok()
+}
+
+/// `postmaster.pid`: pid, data directory, start time, port, socket directory, address, …
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LockFile {
+    pid: Option<i32>,
+    pgdata: Option<PathBuf>,
+    started: Option<UnixMicros>,
+    port: Option<u16>,
+}
+
+impl LockFile {
+    fn parse(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let mut lines = text.lines().map(str::trim);
+        Self {
+            pid: lines.next().and_then(|l| l.parse().ok()),
+            pgdata: lines.next().filter(|l| !l.is_empty()).map(PathBuf::from),
+            started: lines.next().and_then(|l| l.parse::<i64>().ok()).and_then(|s| s.checked_mul(1_000_000)),
+            port: lines.next().and_then(|l| l.parse().ok()),
+        }
+    }
+}

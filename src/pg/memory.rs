@@ -1,0 +1,462 @@
+//! The server's main shared memory segment, read-only, from outside: mapped where that is allowed, else copied.
+//!
+//! Invariants: nothing is ever written; every address the server hands out is checked against the segment before use; a failed or short
+//! read is an error, never a zero; dropping the [`Segment`] and its [`Area`]s unmaps at once. The only `unsafe` code of this module tree.
+#![allow(unsafe_code)]
+// Alignment is checked before each load.
+#![allow(clippy::cast_ptr_alignment)]
+
+use super::layout::SHMEM_MAGIC;
+use super::process::{Mapping, ProcFs};
+use crate::trace::health::Access;
+use anyhow::{Context, Result, bail};
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How to reach the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// Map, else read.
+    #[default]
+    Auto,
+    /// Map or fail.
+    Map,
+    /// `process_vm_readv`, or `/proc/PID/mem` where that call is refused.
+    Readv,
+}
+
+/// What became of the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The postmaster still uses it.
+    Current,
+    /// The postmaster has another one now, or none for the moment: crash restart. What was mapped is dead memory.
+    Replaced,
+    /// The postmaster is gone.
+    Gone,
+}
+
+/// The main shared memory segment of a server.
+#[derive(Debug)]
+pub struct Segment {
+    proc_fs: ProcFs,
+    mapping: Mapping,
+    start_ticks: u64,
+    reader: Arc<Reader>,
+    map: Option<Arc<MmapRaw>>,
+}
+
+/// A stretch of the segment. Mapped: loads see the server's memory as it is. Copied: loads see the memory as of the last [`Area::refresh`].
+#[derive(Debug)]
+pub struct Area {
+    addr: u64,
+    len: usize,
+    backing: Backing,
+}
+
+#[derive(Debug)]
+enum Backing {
+    Mapped { map: Arc<MmapRaw>, offset: usize },
+    Copied { reader: Arc<Reader>, bytes: Vec<u8> },
+}
+
+impl Segment {
+    /// Finds the segment of the server whose postmaster is `pid`.
+    pub fn open(proc_fs: &ProcFs, pid: i32, reach: Reach) -> Result<Self> {
+        let start_ticks = proc_fs.stat(pid).with_context(|| format!("process {pid} has ended"))?.start_ticks;
+        let reader = Arc::new(Reader::new(proc_fs, pid));
+        let mapping = find(proc_fs, pid, &reader)?;
+        let map = match reach {
+            Reach::Readv => None,
+            Reach::Map => Some(map(proc_fs, pid, &mapping).with_context(|| {
+                format!("cannot map the shared memory of process {pid}: needs root, or CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE")
+            })?),
+            Reach::Auto => map(proc_fs, pid, &mapping).ok(),
+        };
+        Ok(Self { proc_fs: proc_fs.clone(), mapping, start_ticks, reader, map: map.map(Arc::new) })
+    }
+
+    /// How the memory is reached.
+    pub fn access(&self) -> Access {
+        if self.map.is_some() { Access::Mapped } else { Access::Readv }
+    }
+
+    /// Whether copies are read through `/proc/PID/mem` because `process_vm_readv` was refused.
+    pub fn reads_mem_file(&self) -> bool {
+        self.reader.by_file.load(Ordering::Relaxed)
+    }
+
+    /// First address of the segment in the server's address space; the same in all its processes.
+    pub fn start(&self) -> u64 {
+        self.mapping.start
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.mapping.end - self.mapping.start
+    }
+
+    /// Whether it has no bytes. Never.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads the postmaster's list of mappings again. About 100 µs.
+    pub fn still_current(&self) -> Standing {
+        let pid = self.reader.pid;
+        if !self.proc_fs.is_running(pid, Some(self.start_ticks)) {
+            return Standing::Gone;
+        }
+        let Ok(maps) = self.proc_fs.maps(pid) else { return Standing::Gone };
+        let mine = &self.mapping;
+        let same = |m: &Mapping| (m.start, m.end, m.device, m.inode) == (mine.start, mine.end, mine.device, mine.inode);
+        if maps.iter().any(same) {
+            Standing::Current
+        } else if self.proc_fs.is_running(pid, Some(self.start_ticks)) {
+            Standing::Replaced
+        } else {
+            Standing::Gone
+        }
+    }
+
+    /// Offset of `addr` when `len` bytes from there lie inside.
+    pub fn offset(&self, addr: u64, len: usize) -> Option<usize> {
+        let offset = addr.checked_sub(self.mapping.start)?;
+        let end = offset.checked_add(len as u64)?;
+        (end <= self.len()).then(|| usize::try_from(offset).ok()).flatten()
+    }
+
+    /// A stretch of the segment for repeated reading. In copy mode this reads it.
+    pub fn area(&self, addr: u64, len: usize) -> Result<Area> {
+        let offset = self.offset(addr, len).with_context(|| format!("{len} bytes at {addr:#x} lie outside the shared memory"))?;
+        let backing = match &self.map {
+            Some(map) => Backing::Mapped { map: Arc::clone(map), offset },
+            None => Backing::Copied { reader: Arc::clone(&self.reader), bytes: vec![0; len] },
+        };
+        let mut area = Area { addr, len, backing };
+        area.refresh()?;
+        Ok(area)
+    }
+
+    /// Copies bytes from an address in the segment, as they are now. `None` outside of it, or when the server is gone.
+    pub fn copy(&self, addr: u64, to: &mut [u8]) -> Option<()> {
+        let offset = self.offset(addr, to.len())?;
+        match &self.map {
+            Some(map) => copy_mapped(map, offset, to),
+            None => self.reader.read(addr, to).ok(),
+        }
+    }
+
+    /// A `uint32` at an address, as it is now.
+    pub fn u32(&self, addr: u64) -> Option<u32> {
+        let offset = self.offset(addr, 4)?;
+        match &self.map {
+            Some(map) => load_u32(map, offset),
+            None => self.reader.array(addr).map(u32::from_ne_bytes),
+        }
+    }
+
+    /// A `uint64` or a pointer at an address, as it is now.
+    pub fn u64(&self, addr: u64) -> Option<u64> {
+        let offset = self.offset(addr, 8)?;
+        match &self.map {
+            Some(map) => load_u64(map, offset),
+            None => self.reader.array(addr).map(u64::from_ne_bytes),
+        }
+    }
+
+    /// The bytes in front of the first NUL, at most `max`; fewer at the end of the segment.
+    pub fn c_string(&self, addr: u64, max: usize) -> Option<Vec<u8>> {
+        let room = self.mapping.end.checked_sub(addr)?;
+        let mut bytes = vec![0; max.min(usize::try_from(room).unwrap_or(max))];
+        self.copy(addr, &mut bytes)?;
+        cut_at_nul(&mut bytes);
+        Some(bytes)
+    }
+
+    /// Copies bytes that are private to the postmaster (its globals), not shared.
+    pub fn copy_private(&self, addr: u64, to: &mut [u8]) -> Option<()> {
+        self.reader.read(addr, to).ok()
+    }
+}
+
+impl Area {
+    /// Address of the first byte in the server.
+    pub fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether loads see the server's memory itself.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.backing, Backing::Mapped { .. })
+    }
+
+    /// Copy mode: reads the whole area again, in one call where the kernel delivers it whole. Mapped: nothing to do.
+    pub fn refresh(&mut self) -> io::Result<()> {
+        match &mut self.backing {
+            Backing::Mapped { .. } => Ok(()),
+            Backing::Copied { reader, bytes } => reader.read(self.addr, bytes),
+        }
+    }
+
+    /// A `uint32` at an offset. `None` outside, or where a `uint32` cannot be.
+    #[inline]
+    pub fn u32(&self, at: usize) -> Option<u32> {
+        match &self.backing {
+            Backing::Mapped { map, offset } if at.checked_add(4)? <= self.len => load_u32(map, offset.checked_add(at)?),
+            Backing::Mapped { .. } => None,
+            Backing::Copied { bytes, .. } => bytes.get(at..at.checked_add(4)?)?.first_chunk().copied().map(u32::from_ne_bytes),
+        }
+    }
+
+    /// An `int32` at an offset.
+    #[inline]
+    pub fn i32(&self, at: usize) -> Option<i32> {
+        self.u32(at).map(u32::cast_signed)
+    }
+
+    /// A `uint64` or a pointer at an offset. `None` outside, or where a `uint64` cannot be.
+    #[inline]
+    pub fn u64(&self, at: usize) -> Option<u64> {
+        match &self.backing {
+            Backing::Mapped { map, offset } if at.checked_add(8)? <= self.len => load_u64(map, offset.checked_add(at)?),
+            Backing::Mapped { .. } => None,
+            Backing::Copied { bytes, .. } => bytes.get(at..at.checked_add(8)?)?.first_chunk().copied().map(u64::from_ne_bytes),
+        }
+    }
+
+    /// An `int64` at an offset.
+    #[inline]
+    pub fn i64(&self, at: usize) -> Option<i64> {
+        self.u64(at).map(u64::cast_signed)
+    }
+
+    /// Copies bytes from an offset. `None` outside.
+    pub fn copy(&self, at: usize, to: &mut [u8]) -> Option<()> {
+        let end = at.checked_add(to.len())?;
+        match &self.backing {
+            Backing::Mapped { map, offset } if end <= self.len => copy_mapped(map, offset.checked_add(at)?, to),
+            Backing::Mapped { .. } => None,
+            Backing::Copied { bytes, .. } => {
+                to.copy_from_slice(bytes.get(at..end)?);
+                Some(())
+            }
+        }
+    }
+
+    /// The bytes in front of the first NUL, at most `max`; fewer at the end of the area.
+    pub fn c_string(&self, at: usize, max: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; max.min(self.len.checked_sub(at)?)];
+        self.copy(at, &mut bytes)?;
+        cut_at_nul(&mut bytes);
+        Some(bytes)
+    }
+}
+
+fn cut_at_nul(bytes: &mut Vec<u8>) {
+    if let Some(end) = bytes.iter().position(|b| *b == 0) {
+        bytes.truncate(end);
+    }
+}
+
+fn load_u32(map: &MmapRaw, offset: usize) -> Option<u32> {
+    if offset.checked_add(4)? > map.len() || !offset.is_multiple_of(4) {
+        return None;
+    }
+    // SAFETY: the four bytes lie inside the mapping, which lives as long as `map`, and are aligned (the mapping starts on a page). The server
+    // writes them at any time, hence volatile; an aligned load of this size does not tear on the platforms PostgreSQL relies on for the same.
+    Some(unsafe { map.as_ptr().add(offset).cast::<u32>().read_volatile() })
+}
+
+fn load_u64(map: &MmapRaw, offset: usize) -> Option<u64> {
+    if offset.checked_add(8)? > map.len() || !offset.is_multiple_of(8) {
+        return None;
+    }
+    // SAFETY: as in `load_u32`, for eight bytes.
+    Some(unsafe { map.as_ptr().add(offset).cast::<u64>().read_volatile() })
+}
+
+fn copy_mapped(map: &MmapRaw, offset: usize, to: &mut [u8]) -> Option<()> {
+    if offset.checked_add(to.len())? > map.len() {
+        return None;
+    }
+    // SAFETY: `to.len()` bytes from `offset` lie inside the mapping; the pointer is only offset within it.
+    let from = unsafe { map.as_ptr().add(offset) };
+    let head = from.align_offset(8).min(to.len());
+    let (head, rest) = to.split_at_mut_checked(head)?;
+    let head_len = head.len();
+    for (i, byte) in head.iter_mut().enumerate() {
+        // SAFETY: `i` is below the number of bytes checked above.
+        *byte = unsafe { from.add(i).read_volatile() };
+    }
+    let mut at = head_len;
+    let mut words = rest.chunks_exact_mut(8);
+    for chunk in &mut words {
+        // SAFETY: eight bytes at `at` are inside (a whole chunk of `to` is left) and aligned (`head` ended on a multiple of eight).
+        let word = unsafe { from.add(at).cast::<u64>().read_volatile() };
+        chunk.copy_from_slice(&word.to_ne_bytes());
+        at += 8;
+    }
+    for (i, byte) in words.into_remainder().iter_mut().enumerate() {
+        // SAFETY: these are the last bytes of the stretch checked above.
+        *byte = unsafe { from.add(at + i).read_volatile() };
+    }
+    Some(())
+}
+
+/// Names the kernel gives the mappings PostgreSQL uses: anonymous, anonymous with huge pages, System V.
+fn may_be_postgres(m: &Mapping) -> bool {
+    m.shared && ["/dev/zero", "/anon_hugepage", "/SYSV"].iter().any(|p| m.path.starts_with(p))
+}
+
+/// The main segment. With `shared_memory_type = mmap` there is also a one-page System V shim that starts with a copy of the same header.
+fn find(proc_fs: &ProcFs, pid: i32, reader: &Reader) -> Result<Mapping> {
+    let maps = proc_fs
+        .maps(pid)
+        .with_context(|| format!("not allowed to look into process {pid}: run this as root or as the server's own user"))?;
+    let mut refused = None;
+    let mut found: Vec<Mapping> = Vec::new();
+    for m in maps.into_iter().filter(may_be_postgres) {
+        match reader.try_array(m.start).map(u32::from_ne_bytes) {
+            Ok(SHMEM_MAGIC) => found.push(m),
+            Ok(_) => {}
+            Err(e) => refused = Some(e),
+        }
+    }
+    found.sort_by_key(|m| (m.path.starts_with("/SYSV"), std::cmp::Reverse(m.end - m.start)));
+    match (found.into_iter().next(), refused) {
+        (Some(m), _) => Ok(m),
+        (None, Some(e)) => {
+            Err(e).with_context(|| format!("cannot read the memory of process {pid}: needs root, CAP_SYS_PTRACE, or the server's own user"))
+        }
+        (None, None) => bail!("process {pid} has no PostgreSQL shared memory: it is no postmaster, or is starting or stopping right now"),
+    }
+}
+
+fn map(proc_fs: &ProcFs, pid: i32, m: &Mapping) -> io::Result<MmapRaw> {
+    let file = File::open(proc_fs.path(pid, "map_files").join(format!("{:x}-{:x}", m.start, m.end)))?;
+    let len = usize::try_from(m.end - m.start).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let mut options = MmapOptions::new();
+    options.offset(m.offset).len(len);
+    options.map_raw_read_only(&file)
+}
+
+/// Copies another process's memory.
+#[derive(Debug)]
+struct Reader {
+    pid: i32,
+    mem: std::path::PathBuf,
+    file: OnceLock<File>,
+    by_file: AtomicBool,
+}
+
+impl Reader {
+    fn new(proc_fs: &ProcFs, pid: i32) -> Self {
+        Self { pid, mem: proc_fs.path(pid, "mem"), file: OnceLock::new(), by_file: AtomicBool::new(false) }
+    }
+
+    fn array<const N: usize>(&self, addr: u64) -> Option<[u8; N]> {
+        self.try_array(addr).ok()
+    }
+
+    fn try_array<const N: usize>(&self, addr: u64) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.read(addr, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Fills `to` or fails. Containers and sandboxes may refuse `process_vm_readv` while `/proc/PID/mem` works: both are tried, what works is kept.
+    fn read(&self, addr: u64, to: &mut [u8]) -> io::Result<()> {
+        if !self.by_file.load(Ordering::Relaxed) {
+            match vm_read(self.pid, addr, to) {
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOSYS | libc::EACCES)) => {
+                    if self.read_file(addr, to).is_err() {
+                        return Err(e);
+                    }
+                    self.by_file.store(true, Ordering::Relaxed);
+                    return Ok(());
+                }
+                other => return other,
+            }
+        }
+        self.read_file(addr, to)
+    }
+
+    fn read_file(&self, addr: u64, to: &mut [u8]) -> io::Result<()> {
+        let file = if let Some(file) = self.file.get() {
+            file
+        } else {
+            let opened = File::open(&self.mem)?;
+            self.file.get_or_init(|| opened)
+        };
+        file.read_exact_at(to, addr)
+    }
+}
+
+/// `process_vm_readv`, resumed after short transfers.
+fn vm_read(pid: i32, addr: u64, to: &mut [u8]) -> io::Result<()> {
+    let mut done = 0;
+    while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
+        let local = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+        let remote = libc::iovec { iov_base: (addr as usize).wrapping_add(done) as *mut libc::c_void, iov_len: rest.len() };
+        // SAFETY: `local` describes the exclusively borrowed `rest`, which the kernel fills at most; `remote` is only an address in the
+        // other process and is checked by the kernel.
+        let n = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        match usize::try_from(n) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => done += n,
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_every_alignment_and_length() {
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..=255).collect();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        let map = MmapOptions::new().len(256).map_raw_read_only(&file).unwrap();
+        for start in 0..20 {
+            for len in 0..40 {
+                let mut to = vec![0; len];
+                copy_mapped(&map, start, &mut to).unwrap();
+                assert_eq!(to, bytes[start..start + len], "{start} {len}");
+            }
+        }
+        assert!(copy_mapped(&map, 250, &mut [0; 7]).is_none());
+        assert!(copy_mapped(&map, usize::MAX, &mut [0; 7]).is_none());
+        assert_eq!(load_u32(&map, 252), Some(u32::from_ne_bytes([252, 253, 254, 255])));
+        assert_eq!((load_u32(&map, 253), load_u32(&map, 256), load_u64(&map, 252), load_u64(&map, 4)), (None, None, None, None));
+    }
+
+    #[test]
+    fn reads_this_process_both_ways() {
+        let secret = *b"seen from outside";
+        let reader = Reader::new(&ProcFs::default(), std::process::id().cast_signed());
+        let addr = secret.as_ptr() as u64;
+        assert_eq!(reader.array::<17>(addr), Some(secret));
+        reader.by_file.store(true, Ordering::Relaxed);
+        assert_eq!(reader.array::<17>(addr), Some(secret));
+        assert_eq!(reader.array::<4>(8), None);
+    }
+}
