@@ -27,3 +27,4 @@ pub mod pg;
 pub mod run;
 pub mod session;
 pub mod trace;
+pub mod ui;
