@@ -24,6 +24,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod pg;
+pub mod render;
 pub mod run;
 pub mod session;
 pub mod trace;

@@ -5,8 +5,10 @@ use super::msg::{Msg, Signal};
 use anyhow::{Context, Result};
 use crossbeam_channel::Sender;
 use ratatui::crossterm::event;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::{Handle, Signals};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -55,9 +57,24 @@ impl Listeners {
     }
 }
 
+/// Whether the terminal behind standard input is gone. The event reader itself does not notice: it would spin on the end of file.
+fn gone() -> bool {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return false;
+    }
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
+    poll(&mut polled, Some(&wait)).is_ok() && polled.iter().any(|p| p.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+}
+
 fn read(news: &Sender<Msg>, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
-        let got = match event::poll(PATIENCE) {
+        if gone() {
+            let _ = news.send(Msg::Broken("the terminal is gone".into()));
+            return;
+        }
+        let got = match event::poll(Duration::ZERO) {
             Ok(false) => continue,
             Ok(true) => event::read(),
             Err(error) => Err(error),
