@@ -21,5 +21,6 @@
 pub mod analysis;
 pub mod capture;
 pub mod pg;
+pub mod render;
 pub mod session;
 pub mod trace;
