@@ -28,7 +28,13 @@ impl Terminal {
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_pg_wait_tracer"));
         command.args(arguments);
-        for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), ("LANG", "C.UTF-8"), ("TZ", "UTC"), ("XDG_CONFIG_HOME", "/nonexistent")] {
+        for (name, value) in [
+            ("TERM", "xterm-256color"),
+            ("COLORTERM", "truecolor"),
+            ("LANG", "C.UTF-8"),
+            ("TZ", "UTC"),
+            ("XDG_CONFIG_HOME", "/nonexistent"),
+        ] {
             command.env(name, value);
         }
         for name in ["PGDATA", "NO_COLOR", "TMUX"] {
