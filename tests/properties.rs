@@ -1,6 +1,8 @@
 //! What must hold for any recording: a second, obvious implementation (tick by tick, nothing merged, nothing clever) gives the same figures,
 //! and merging blocks never changes an answer.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
 use pg_wait_tracer::analysis::answer;
 use pg_wait_tracer::analysis::answer::{ActiveRow, Answer, Body, Doing};
 use pg_wait_tracer::analysis::filter::{Clause, Filter, Term};
@@ -146,14 +148,16 @@ fn tell(steps: Vec<Step>) -> Story {
 impl Story {
     fn plain(&self) -> Plain {
         let mut catalog = Catalog::default();
-        news().into_iter().for_each(|n| catalog.learn(n));
+        for news in news() {
+            catalog.learn(news);
+        }
         for block in &self.blocks {
             catalog.saw(block.sessions(), block.span().end);
         }
         Plain { blocks: self.blocks.clone(), catalog, health: Health::default() }
     }
 
-    fn recent(&self, blocks: impl IntoIterator<Item = Arc<Block>>) -> Recent {
+    fn recent(blocks: impl IntoIterator<Item = Arc<Block>>) -> Recent {
         let mut recent = Recent::new(usize::MAX);
         recent.absorb(Batch { news: news(), ..Batch::default() });
         for block in blocks {
@@ -254,8 +258,8 @@ proptest! {
         let story = tell(steps);
         let plain = story.plain();
         let merged = [
-            story.recent(story.blocks.iter().cloned()),
-            story.recent([Arc::new(Block::merge(story.blocks.iter().map(AsRef::as_ref)))]),
+            Story::recent(story.blocks.iter().cloned()),
+            Story::recent([Arc::new(Block::merge(story.blocks.iter().map(AsRef::as_ref)))]),
         ];
         for kind in ASKS {
             let expected = ask(&plain, kind, window, &filter);
@@ -268,7 +272,7 @@ proptest! {
     #[test]
     fn the_obvious_implementation_agrees(steps in steps(), window in window()) {
         let story = tell(steps);
-        let trace = story.recent(story.blocks.iter().cloned());
+        let trace = Story::recent(story.blocks.iter().cloned());
         let sums = story.sums(window);
         let total = |meaning| sums.iter().filter(|(key, _)| key.3 == meaning).map(|(_, sum)| sum.0).sum::<u64>();
         let model = ask(&trace, Ask::TimeModel, window, &Filter::default());
@@ -295,7 +299,7 @@ proptest! {
     #[test]
     fn how_long_it_lasts_already_is_found(steps in steps(), window in window()) {
         let story = tell(steps);
-        for trace in [story.recent(story.blocks.iter().cloned()), story.recent([Arc::new(Block::merge(story.blocks.iter().map(AsRef::as_ref)))])] {
+        for trace in [Story::recent(story.blocks.iter().cloned()), Story::recent([Arc::new(Block::merge(story.blocks.iter().map(AsRef::as_ref)))])] {
             let Body::Active { active, .. } = ask(&trace, Ask::Active, window, &Filter::default()).body else { panic!() };
             let key = |r: &ActiveRow| (r.who.session, (r.doing, r.event, r.for_ns, r.for_at_least));
             prop_assert_eq!(active.iter().map(key).collect::<BTreeMap<_, _>>(), story.active(window));
@@ -305,7 +309,7 @@ proptest! {
     #[test]
     fn parts_add_up(steps in steps(), window in window(), filter in filters(), buckets in 1u16..80) {
         let story = tell(steps);
-        let trace = story.recent(story.blocks.iter().cloned());
+        let trace = Story::recent(story.blocks.iter().cloned());
         let model = ask(&trace, Ask::TimeModel, window, &filter);
         let db = model.db_time_ns;
         let Body::TimeModel(rows) = &model.body else { panic!() };
@@ -340,7 +344,7 @@ proptest! {
     #[test]
     fn windows_that_adjoin_add_up(steps in steps(), from in 900..2_000u64, a in 0..800u64, b in 0..800u64, filter in filters()) {
         let story = tell(steps);
-        let trace = story.recent(story.blocks.iter().cloned());
+        let trace = Story::recent(story.blocks.iter().cloned());
         let whole = Span::new(Ts(from), Ts(from + a + b));
         let parts = [Span::new(Ts(from), Ts(from + a)), Span::new(Ts(from + a), Ts(from + a + b))];
         let count = |w| {

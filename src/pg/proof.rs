@@ -140,6 +140,9 @@ fn slots(attached: &Attached) -> Result<(), Refusal> {
     let parts = attached.parts();
     let by_procs = parts.procs.count() - parts.layout.proc_slots_beyond_backends;
     let by_rows = parts.status.max_backends();
+    if parts.layout.proc.pid == parts.layout.proc.proc_latch_owner_pid {
+        return mismatch("the pid and the latch's owner cannot be the same member".into());
+    }
     if by_procs == by_rows {
         return Ok(());
     }

@@ -4,17 +4,21 @@ use super::live::{self, Opened};
 use super::wish::Wish;
 use crate::cli::{Color, View};
 use crate::session::Worker;
+use crate::trace::clock::SECOND;
 use crate::ui::{self, Options, Outcome};
 use anyhow::Result;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+
+/// The window a live picture opens with: what has been seen fills it soon.
+const FIRST_WINDOW: u64 = 60 * SECOND;
 
 /// Opens it and returns when it is left.
 pub fn run(wish: &Wish) -> Result<ExitCode> {
     if !std::io::stdout().is_terminal() {
         return Err(super::Usage("the full screen needs a terminal: use --format text, json or csv in a pipe".into()).into());
     }
-    ui::check_theme(wish.theme.as_deref().unwrap_or("auto")).map_err(|e| super::Usage(format!("{e:#}")))?;
+    ui::theme::Theme::check(wish.theme.as_deref().unwrap_or("auto")).map_err(|e| super::Usage(format!("{e:#}")))?;
     let Opened { trace, batches, engine } = live::open(wish)?;
     let (news, inbox) = ui::channel();
     let worker = Worker::live(trace, batches, move |reply| {
@@ -31,6 +35,7 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
                 View::Active => ui::pages::Page::Active,
             },
             filter: wish.filter.clone(),
+            window: FIRST_WINDOW,
             zone: wish.zone.clone(),
             ascii: wish.ascii,
             ..ui::state::Start::default()
@@ -48,6 +53,6 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     match outcome {
         Outcome::Quit | Outcome::Signal(_) => Ok(ExitCode::SUCCESS),
         Outcome::Ended(why) if why.is_empty() => Ok(ExitCode::SUCCESS),
-        Outcome::Ended(why) => anyhow::bail!("{why}"),
+        Outcome::Ended(why) | Outcome::Broken(why) => anyhow::bail!("{why}"),
     }
 }

@@ -4,14 +4,14 @@
 use super::live::{self, Opened};
 use super::wish::Wish;
 use crate::analysis::answer::Answer;
-use crate::analysis::question::{Ask, Question};
 use crate::analysis::{Local, Source};
-use crate::cli::View;
-use crate::render::Printer;
+use crate::cli;
+use crate::render::{Format, Options, Renderer, Scope, Sort, View};
 use crate::trace::Trace;
 use crate::trace::clock::{SECOND, Span, Ts, Window};
 use crate::trace::health::Link;
 use crate::trace::recent::Recent;
+use crate::trace::record::QueryId;
 use anyhow::Result;
 use crossbeam_channel::RecvTimeoutError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -34,7 +34,7 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     let mut opened = live::open(wish)?;
     let began = Instant::now();
     let start = opened.trace.0.extent().map(|e| e.end).unwrap_or_default();
-    let mut printer = Printer::new(std::io::stdout().lock(), wish);
+    let mut renderer = Renderer::new(options(wish));
     let mut told = Link::Attached;
     let last = last_interval(wish);
     for n in 1..=last {
@@ -46,7 +46,9 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         if reached == Reached::Stopped || interval.is_empty() {
             break;
         }
-        printer.print(&answers(&mut opened.trace, wish, start, interval)?)?;
+        let window = if wish.flags.cumulative { Span::new(start, interval.end) } else { interval };
+        let answers = answers(&mut opened.trace, &renderer, window)?;
+        renderer.write(&mut std::io::stdout().lock(), &answers)?;
         if reached == Reached::Ended {
             break;
         }
@@ -104,30 +106,40 @@ fn tell(link: &Link, told: &mut Link) {
     }
 }
 
-/// What a view prints of one interval: an answer per window, and for one backend its events beside its row.
-fn answers(trace: &mut Local<Recent>, wish: &Wish, start: Ts, interval: Span) -> Result<Vec<Answer>> {
-    let windows: Vec<Span> = if wish.flags.cumulative {
-        vec![Span::new(start, interval.end)]
-    } else if wish.windows.is_empty() {
-        vec![interval]
-    } else {
-        wish.windows.iter().map(|length| Span::new(interval.end - *length, interval.end)).collect()
+/// What is printed of one interval, asked and answered.
+fn answers(trace: &mut Local<Recent>, renderer: &Renderer, window: Span) -> Result<Vec<Answer>> {
+    renderer.questions(Window::Fixed(window)).iter().map(|q| trace.ask(q)).collect()
+}
+
+fn options(wish: &Wish) -> Options {
+    let flags = &wish.flags;
+    let view = match flags.view {
+        cli::View::TimeModel => View::TimeModel,
+        cli::View::SystemEvent => View::SystemEvent,
+        cli::View::SessionEvent => View::SessionEvent,
+        cli::View::QueryEvent => View::QueryEvent,
+        cli::View::Active => View::Active,
     };
-    let asks: &[Ask] = match wish.flags.view {
-        View::TimeModel => &[Ask::TimeModel],
-        View::SystemEvent => &[Ask::Events],
-        View::SessionEvent if wish.flags.pid_filter.is_some() => &[Ask::Sessions, Ask::Events],
-        View::SessionEvent => &[Ask::Sessions],
-        View::QueryEvent => &[Ask::QueryEvents],
-        View::Active => &[Ask::Active],
-    };
-    let mut out = Vec::new();
-    for window in windows {
-        for ask in asks {
-            let mut question = Question::new(*ask, Window::Fixed(window));
-            question.filter = wish.filter.clone();
-            out.push(trace.ask(&question)?);
-        }
+    Options {
+        view,
+        format: match wish.format {
+            cli::Format::Json => Format::Json,
+            cli::Format::Csv => Format::Csv,
+            cli::Format::Text | cli::Format::Tui => Format::Text,
+        },
+        // One backend's events stand below the table of all sessions.
+        filter: if view == View::SessionEvent { wish.without_pid.clone() } else { wish.filter.clone() },
+        pid: flags.pid_filter,
+        event: flags.event.clone(),
+        query: flags.query_id.as_deref().and_then(QueryId::parse),
+        sort: match flags.sort {
+            cli::Sort::WaitTime => Sort::WaitTime,
+            cli::Sort::DbTime => Sort::DbTime,
+            cli::Sort::Pid => Sort::Pid,
+            cli::Sort::Event => Sort::Event,
+        },
+        windows: wish.windows.clone(),
+        scope: if flags.cumulative { Scope::Cumulative } else { Scope::Interval },
+        zone: wish.zone.clone(),
     }
-    Ok(out)
 }

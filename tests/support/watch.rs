@@ -2,17 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use pg_wait_tracer::analysis::answer::{ActiveRow, Answer, Body, EventRow};
 use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::analysis::{Local, Source};
 use pg_wait_tracer::capture::engine::Engine;
-use pg_wait_tracer::capture::sampler::{Options, Sampler};
+use pg_wait_tracer::capture::sampler::{Command, Options, Sampler};
+use pg_wait_tracer::capture::window::{Kind, Rules};
 use pg_wait_tracer::pg::discover;
 use pg_wait_tracer::pg::memory::Reach;
 use pg_wait_tracer::trace::Trace;
-use pg_wait_tracer::trace::clock::{Span, Window};
-use pg_wait_tracer::trace::health::{Health, Link};
+use pg_wait_tracer::trace::block::{Blind, Loss, Mark};
+use pg_wait_tracer::trace::clock::{Span, Ts, Window};
+use pg_wait_tracer::trace::health::{Health, Link, WindowHealth};
+use pg_wait_tracer::trace::record::{Fidelity, Record};
 use pg_wait_tracer::trace::recent::{Batch, Recent};
 
 use super::Server;
@@ -21,16 +24,104 @@ use super::Server;
 pub struct Watch {
     pub trace: Local<Recent>,
     batches: Receiver<Batch>,
+    commands: Sender<Command>,
     _engine: Engine,
+}
+
+/// All that a window told.
+#[derive(Debug, Default)]
+pub struct Captured {
+    pub rows: Vec<Record>,
+    pub watched: Vec<Span>,
+    pub losses: Vec<Loss>,
+    pub blind: Vec<Blind>,
+    pub marks: Vec<Mark>,
+}
+
+impl Captured {
+    /// From the first watched moment to the last.
+    pub fn span(&self) -> Span {
+        let start = self.watched.iter().map(|s| s.start).min().unwrap();
+        Span::new(start, self.watched.iter().map(|s| s.end).max().unwrap())
+    }
+
+    /// Rows by session, in order.
+    pub fn by_session(&self) -> std::collections::BTreeMap<u32, Vec<Record>> {
+        let mut all: std::collections::BTreeMap<u32, Vec<Record>> = std::collections::BTreeMap::new();
+        for row in &self.rows {
+            all.entry(row.session.0).or_default().push(*row);
+        }
+        for rows in all.values_mut() {
+            rows.sort_by_key(|r| r.span.start);
+        }
+        all
+    }
 }
 
 impl Watch {
     /// Watches a server at `hz`, mapped or by system calls.
     pub fn new(server: &Server, hz: u32, reach: Reach) -> Self {
+        Self::with(server, Reach::Auto, |o| (o.rate_hz, o.reach) = (Some(hz), reach))
+    }
+
+    /// Watches a server, with windows as `rules` say.
+    pub fn windows(server: &Server, rules: Rules) -> Self {
+        Self::with(server, Reach::Auto, |o| o.rules = rules)
+    }
+
+    fn with(server: &Server, reach: Reach, set: impl FnOnce(&mut Options)) -> Self {
         let postmaster = discover::choose(Some(server.pid() as i32), None).unwrap();
-        let options = Options::new(postmaster, Some(hz), reach);
+        let mut options = Options::new(postmaster, Some(100), reach);
+        set(&mut options);
+        let (commands, inbox) = unbounded();
+        options.commands = Some(inbox);
         let (engine, batches) = Engine::start(move || Sampler::start(options)).unwrap();
-        Self { trace: Local(Recent::new(256 << 20)), batches, _engine: engine }
+        Self { trace: Local(Recent::new(1 << 30)), batches, commands, _engine: engine }
+    }
+
+    /// Opens a window and waits for its first coverage.
+    pub fn open(&mut self, kind: Kind, seconds: Option<u64>) {
+        self.commands.send(Command::Open { kind, seconds }).unwrap();
+        let began = Instant::now();
+        loop {
+            let health = self.health();
+            if let Some(error) = health.window_error {
+                panic!("no window: {error}");
+            }
+            if health.window.is_some_and(|w| w.open && w.tier == kind.fidelity()) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "no window");
+            self.run(Duration::from_millis(50));
+        }
+    }
+
+    /// Closes the window and waits for all that it tells.
+    pub fn close(&mut self) -> WindowHealth {
+        self.commands.send(Command::Close).unwrap();
+        self.closed(Duration::from_secs(20))
+    }
+
+    /// Waits until the window is closed.
+    pub fn closed(&mut self, limit: Duration) -> WindowHealth {
+        self.until(limit, "window closed", |t| t.0.health().window.as_ref().is_some_and(|w| !w.open));
+        self.run(Duration::from_millis(400));
+        self.health().window.unwrap()
+    }
+
+    /// What windows of a kind told so far.
+    pub fn captured(&self, kind: Kind) -> Captured {
+        let mut all = Captured::default();
+        self.trace.0.scan(Span { start: Ts(0), end: Ts(u64::MAX) }, &mut |block| {
+            if block.fidelity() == kind.fidelity() && block.fidelity() != Fidelity::Sampled {
+                all.rows.extend(block.records());
+                all.watched.extend_from_slice(block.watched());
+                all.losses.extend_from_slice(block.losses());
+                all.blind.extend_from_slice(block.blind());
+                all.marks.extend_from_slice(block.marks());
+            }
+        });
+        all
     }
 
     /// Takes in what was captured, until the time is up.

@@ -221,7 +221,7 @@ impl Scenario {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(0, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            let line = e.span().map_or(0, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
             anyhow!("line {line}: {}", e.message().replace('\n', " "))
         })?;
         file.check()
