@@ -3,7 +3,7 @@
 use super::shared::{Maps, Shared, Sizes};
 use super::Kind;
 use crate::pg::layout::Layout;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::mem::offset_of;
@@ -126,6 +126,7 @@ fn wanted(setup: &Setup) -> Vec<&'static str> {
 fn configure(open: &mut OpenObject, setup: &Setup) -> Result<()> {
     let s = &setup.layout.status;
     let sizes = setup.sizes;
+    let mut configured = false;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let count = match name.as_str() {
@@ -133,7 +134,9 @@ fn configure(open: &mut OpenObject, setup: &Setup) -> Result<()> {
             "tracks" => sizes.tracks,
             "rings" | "tallies" => sizes.cpus,
             "records" => sizes.cpus * sizes.ring,
-            ".rodata" | "wait_bpf.rodata" => {
+            // The rest of its name is made up by libbpf.
+            constants if constants.ends_with(".rodata") => {
+                configured = true;
                 let data = map.initial_value_mut().context("the BPF programs have no constants")?;
                 let query = if setup.read_query { s.st_query_id.unwrap_or(0) } else { 0 };
                 let words = [
@@ -159,6 +162,7 @@ fn configure(open: &mut OpenObject, setup: &Setup) -> Result<()> {
         };
         map.set_max_entries(u32::try_from(count)?).with_context(|| format!("BPF map {name}"))?;
     }
+    ensure!(configured, "the BPF programs have no constants");
     if s.st_state_start_timestamp != s.st_activity_start_timestamp + 8 {
         bail!("this version keeps the times of a command apart");
     }
