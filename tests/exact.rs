@@ -11,7 +11,7 @@ use std::time::Duration;
 use pg_wait_tracer::capture::window::{Kind, Rules};
 use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::clock::Span;
-use pg_wait_tracer::trace::record::{Record, SessionId};
+use pg_wait_tracer::trace::record::SessionId;
 use pg_wait_tracer::trace::wait::{WaitClass, WaitEvent};
 use support::watch::{Captured, Watch};
 use support::{Options, Server, wait_until};
@@ -27,9 +27,51 @@ fn event(watch: &Watch, name: &str) -> WaitEvent {
     watch.trace.0.catalog().events.find(name).unwrap_or_else(|| panic!("no event {name}"))
 }
 
+/// A whole interval, its pieces put together.
+#[derive(Debug, Clone, Copy)]
+struct Whole {
+    session: SessionId,
+    event: WaitEvent,
+    query: i64,
+    start: u64,
+    ns: u64,
+    cpu_ns: u64,
+    runq_ns: u64,
+}
+
+/// Whole intervals, without those that were still going on at the end.
+fn wholes(captured: &Captured) -> Vec<Whole> {
+    let mut all = Vec::new();
+    for rows in captured.by_session().into_values() {
+        let mut open: Option<Whole> = None;
+        for r in rows {
+            let d = r.detail.unwrap();
+            let mut whole = open.take().filter(|_| d.lead_ns > 0).unwrap_or(Whole {
+                session: r.session,
+                event: r.event,
+                query: r.query.0,
+                start: r.span.start.0 - d.lead_ns,
+                ns: d.lead_ns,
+                cpu_ns: 0,
+                runq_ns: 0,
+            });
+            whole.ns += r.span.len();
+            whole.cpu_ns += d.cpu_ns;
+            whole.runq_ns += d.runq_ns;
+            assert_eq!(whole.ns, r.length(), "{r:?} after {whole:?}");
+            if d.open {
+                open = Some(whole);
+            } else {
+                all.push(whole);
+            }
+        }
+    }
+    all
+}
+
 /// Whole waits for an event.
-fn waits(captured: &Captured, event: WaitEvent) -> Vec<Record> {
-    captured.rows.iter().filter(|r| r.event == event && !r.detail.unwrap().open).copied().collect()
+fn waits(captured: &Captured, event: WaitEvent) -> Vec<Whole> {
+    wholes(captured).into_iter().filter(|w| w.event == event).collect()
 }
 
 /// Session of a pid.
@@ -67,6 +109,10 @@ fn watch_gone(last: pg_wait_tracer::trace::clock::Ts, whole: Span) -> u64 {
     if short < 300_000_000 { short } else { 0 }
 }
 
+fn extremes(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)))
+}
+
 #[test]
 fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
     let Some(server) = Server::start("18", &Options::new()) else { return };
@@ -82,14 +128,344 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
         let health = watch.close();
         let captured = watch.captured(kind);
         let sleeps = waits(&captured, event(&watch, "Timeout:PgSleep"));
-        let lengths: Vec<f64> = sleeps.iter().map(|r| r.length() as f64 / 1e6).collect();
-        let (low, high) = lengths.iter().fold((f64::MAX, 0.0_f64), |(a, b), l| (a.min(*l), b.max(*l)));
+        let lengths: Vec<f64> = sleeps.iter().map(|w| w.ns as f64 / 1e6).collect();
+        // A sleep ends when the process gets a CPU; how long it had to wait for one is this machine's business, and known.
+        let asleep: Vec<f64> = sleeps.iter().map(|w| (w.ns - w.runq_ns) as f64 / 1e6).collect();
         let missing = assert_tiled(&captured);
-        println!("{kind:?}: {} sleeps of {low:.3} to {high:.3} ms; untold {:.5} %; {health:?}", sleeps.len(), missing * 100.0);
+        println!(
+            "{kind:?}: {} sleeps of {:?} ms, without the run queue {:?} ms; untold {:.5} %; {health:?}",
+            sleeps.len(),
+            extremes(&lengths),
+            extremes(&asleep),
+            missing * 100.0
+        );
         assert_eq!(sleeps.len(), 60);
-        assert!(low > 99.0 && high < 101.0 || high < 105.0, "{low} {high}");
+        // The timer's interrupt itself is late when the machine runs others: a few may be.
+        let right = asleep.iter().filter(|ms| (99.0..101.0).contains(*ms)).count();
+        assert!(right >= 57 && extremes(&asleep).0 > 99.0, "{right} of 60 within 1 ms");
         assert!(missing < 0.001, "{missing}");
         assert_eq!(health.lost_records, 0);
-        let _ = (WaitClass::Cpu, BTreeMap::<u32, u32>::new(), wait_until(SECONDS(0), || true), session, SECONDS);
+    }
+}
+
+/// Events of the IO class that `pg_stat_io` counts, summed over all backends: (data reads, writes, extends, wal writes and syncs).
+fn io_counts(server: &Server, pids: &[i32]) -> BTreeMap<String, i64> {
+    let mut client = server.connect();
+    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    let wal = if server.major() >= 18 { "object" } else { "'relation'" };
+    let rows = client
+        .query(
+            &format!(
+                "SELECT {wal} = 'wal', coalesce(sum(reads), 0)::bigint, coalesce(sum(writes), 0)::bigint, coalesce(sum(extends), 0)::bigint,
+                        coalesce(sum(fsyncs), 0)::bigint
+                 FROM {} WHERE true GROUP BY 1",
+                if server.major() >= 18 {
+                    format!("(SELECT (pg_stat_get_backend_io(pid)).* FROM unnest(ARRAY[{}]) AS pid) AS io", pids.join(","))
+                } else {
+                    "pg_stat_io".to_owned()
+                }
+            ),
+            &[],
+        )
+        .unwrap();
+    let mut counts = BTreeMap::new();
+    for row in rows {
+        let wal: bool = row.get(0);
+        let names = if wal { ["-", "IO:WalWrite", "-", "IO:WalSync"] } else { ["IO:DataFileRead", "IO:DataFileWrite", "IO:DataFileExtend", "-"] };
+        for (i, name) in names.into_iter().enumerate().filter(|(_, n)| *n != "-") {
+            *counts.entry(name.to_owned()).or_default() += row.get::<_, i64>(i + 1);
+        }
+    }
+    counts
+}
+
+#[test]
+fn io_waits_are_as_many_as_pg_stat_io_counts() {
+    for version in support::versions().into_iter().filter(|v| ["16", "17", "18"].contains(&v.as_str())) {
+        let mut options = Options::new().conf("shared_buffers = 2MB").conf("autovacuum = off").conf("bgwriter_lru_maxpages = 0").durable();
+        if version == "18" {
+            // Else the reads are those of workers.
+            options = options.conf("io_method = sync");
+        }
+        let Some(server) = Server::start(&version, &options) else { return };
+        server.psql("CREATE TABLE t (id int, pad text); ALTER TABLE t ALTER pad SET STORAGE plain");
+        let mut watch = Watch::windows(&server, free());
+        watch.run(Duration::from_millis(300));
+        let mut client = server.connect();
+        let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
+        client.batch_execute("SELECT pg_stat_force_next_flush()").unwrap_or_default();
+        watch.run(Duration::from_millis(300));
+        if version != "18" {
+            server.psql("SELECT pg_stat_reset_shared('io')");
+        }
+        watch.open(Kind::Exact, None);
+        let before = if version == "18" { io_counts(&server, &[pid]) } else { BTreeMap::new() };
+        client.batch_execute("INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) i").unwrap();
+        client.batch_execute("UPDATE t SET id = id + 1 WHERE id % 7 = 0").unwrap();
+        client.batch_execute("SELECT count(*) FROM t").unwrap();
+        client.batch_execute("SELECT pg_stat_force_next_flush()").unwrap_or_default();
+        watch.run(Duration::from_millis(500));
+        let health = watch.close();
+        let who = session(&watch, pid);
+        let mut after = if version == "18" {
+            io_counts(&server, &[pid])
+        } else {
+            drop(client);
+            std::thread::sleep(Duration::from_millis(500));
+            io_counts(&server, &[pid])
+        };
+        for (name, n) in &mut after {
+            *n -= before.get(name).copied().unwrap_or(0);
+        }
+        let captured = watch.captured(Kind::Exact);
+        assert_tiled(&captured);
+        let all = wholes(&captured);
+        for (name, n) in &after {
+            let raw = event(&watch, name);
+            let mine = all.iter().filter(|w| w.event == raw && w.session == who).count() as i64;
+            println!("{version}: {name}: pg_stat_io {n}, exact {mine}");
+        }
+        for (name, n) in &after {
+            let raw = event(&watch, name);
+            let mine = all.iter().filter(|w| w.event == raw && w.session == who).count() as i64;
+            assert_eq!(mine, *n, "{version} {name} {health:?}");
+        }
+    }
+}
+
+/// On-CPU nanoseconds of a process by the kernel's account.
+fn schedstat(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn cpu_time_is_the_kernels() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q"]).finish();
+    for kind in [Kind::Exact, Kind::Blocking] {
+        let mut watch = Watch::windows(&server, free());
+        let _spin: Vec<_> = (0..3).map(|_| server.session("DO $$ DECLARE i bigint := 0; BEGIN LOOP i := i + 1; END LOOP; END $$")).collect();
+        let _load = server.pgbench(&["-S", "-n", "-c", "3", "-R", "500", "-T", "60"]);
+        let mut client = server.connect();
+        let mut pids = Vec::new();
+        assert!(wait_until(SECONDS(20), || {
+            let rows = client.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", &[]).unwrap();
+            pids = rows.iter().map(|r| r.get::<_, i32>(0)).collect();
+            pids.len() == 6
+        }));
+        watch.run(Duration::from_millis(300));
+        watch.open(kind, None);
+        let read = |pids: &[i32]| pids.iter().map(|p| (schedstat(*p), pg_wait_tracer::capture::sys::now())).collect::<Vec<_>>();
+        let before = read(&pids);
+        watch.run(SECONDS(8));
+        let after = read(&pids);
+        watch.run(Duration::from_millis(600));
+        let health = watch.close();
+        let captured = watch.captured(kind);
+        let untold = assert_tiled(&captured);
+        let by_session = captured.by_session();
+        for (i, pid) in pids.iter().enumerate() {
+            let window = Span::new(before[i].1, after[i].1);
+            let kernel = (after[i].0 - before[i].0) as f64 / 1e6;
+            let rows = &by_session[&session(&watch, *pid).0];
+            let ours: f64 = rows
+                .iter()
+                .map(|r| r.detail.unwrap().cpu_ns as f64 * r.span.clip(window).len() as f64 / r.span.len() as f64 / 1e6)
+                .sum();
+            println!("{kind:?} pid {pid}: kernel {kernel:.1} ms, ours {ours:.1} ms, {:+.2} %", 100.0 * (ours / kernel - 1.0));
+            // A tick's worth at either end of the window: the kernel updates a running process's account at ticks.
+            assert!((ours - kernel).abs() < 0.01 * kernel + 8.0, "{kind:?}: kernel {kernel} ms, ours {ours} ms");
+        }
+        println!("untold {:.4} %, {health:?}", untold * 100.0);
+        assert!(untold < 0.001, "{untold}");
+    }
+}
+
+#[test]
+fn lock_waits_are_as_long_as_the_waiter_measured() {
+    let Some(server) = Server::start("18", &Options::new().preload("pg_stat_statements")) else { return };
+    server.psql("CREATE EXTENSION pg_stat_statements; CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)");
+    for kind in [Kind::Exact, Kind::Blocking] {
+        let mut watch = Watch::windows(&server, free());
+        watch.run(Duration::from_millis(200));
+        watch.open(kind, None);
+        let mut expected = Vec::new();
+        let mut waiter = server.connect();
+        let pid: i32 = waiter.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
+        waiter.batch_execute("CREATE TEMP TABLE said (ms float8)").unwrap();
+        for ms in [30, 200, 1300] {
+            let mut holder = server.connect();
+            holder.batch_execute("BEGIN; UPDATE t SET n = 1 WHERE id = 1").unwrap();
+            let waiting = std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    waiter
+                        .batch_execute(
+                            "DO $$ DECLARE b timestamptz := clock_timestamp(); BEGIN UPDATE t SET n = 2 WHERE id = 1;
+                             INSERT INTO said VALUES (extract(epoch FROM clock_timestamp() - b) * 1000); END $$",
+                        )
+                        .unwrap();
+                });
+                std::thread::sleep(Duration::from_millis(ms));
+                holder.batch_execute("COMMIT").unwrap();
+                waiting.join().is_ok()
+            });
+            assert!(waiting);
+            expected.push(waiter.query_one("SELECT ms FROM said ORDER BY ctid DESC LIMIT 1", &[]).unwrap().get::<_, f64>(0));
+        }
+        watch.run(Duration::from_millis(400));
+        watch.close();
+        let captured = watch.captured(kind);
+        assert_tiled(&captured);
+        let raw = event(&watch, "Lock:transactionid");
+        let who = session(&watch, pid);
+        let found: Vec<Whole> = waits(&captured, raw).into_iter().filter(|w| w.session == who).collect();
+        let ours: Vec<f64> = found.iter().map(|w| w.ns as f64 / 1e6).collect();
+        println!("{kind:?}: SQL {expected:.3?} ms, ours {ours:.3?} ms");
+        // A wait longer than deadlock_timeout is looked at once in between, which writes the event again.
+        let total: f64 = ours.iter().sum();
+        assert!((3..=4).contains(&ours.len()), "{ours:?}");
+        assert!((total - expected.iter().sum::<f64>()).abs() < 3.0, "{expected:?} {ours:?}");
+        assert!((ours[0] - expected[0]).abs() < 1.0 && (ours[1] - expected[1]).abs() < 1.0, "{expected:?} {ours:?}");
+        assert!(found.iter().all(|w| w.query != 0), "{found:?}");
+    }
+}
+
+#[test]
+fn blocking_and_exact_agree() {
+    let Some(server) = Server::start("18", &Options::new().durable()) else { return };
+    server.pgbench(&["-i", "-q", "-s", "2"]).finish();
+    let mut exact = Watch::windows(&server, free());
+    let mut blocking = Watch::windows(&server, free());
+    let _sleeper = server.session("DO $$ BEGIN LOOP PERFORM pg_sleep(0.05); END LOOP; END $$");
+    let load = server.pgbench(&["-n", "-c", "6", "-j", "2", "-T", "9"]);
+    exact.run(SECONDS(1));
+    exact.open(Kind::Exact, None);
+    blocking.open(Kind::Blocking, None);
+    std::thread::scope(|scope| {
+        scope.spawn(|| exact.run(SECONDS(6)));
+        blocking.run(SECONDS(6));
+    });
+    let (b, a) = (blocking.close(), exact.close());
+    drop(load);
+    let (ours, theirs) = (exact.captured(Kind::Exact), blocking.captured(Kind::Blocking));
+    println!("exact {a:?}\nblocking {b:?}");
+    let common = theirs.span().clip(ours.span());
+    let count = |watch: &Watch, captured: &Captured| {
+        let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for w in wholes(captured).iter().filter(|w| w.start >= common.start.0 && w.start + w.ns < common.end.0 && w.event.class() != WaitClass::Cpu) {
+            let c = counts.entry(watch.trace.0.catalog().events.name(w.event)).or_default();
+            c.0 += 1;
+            c.1 += w.ns;
+        }
+        counts
+    };
+    let (x, y) = (count(&exact, &ours), count(&blocking, &theirs));
+    for (name, (n, ns)) in &x {
+        let (m, ms) = y.get(name).copied().unwrap_or_default();
+        println!("{name:<28} exact {n:>7} {:>9.1} ms   blocking {m:>7} {:>9.1} ms", *ns as f64 / 1e6, ms as f64 / 1e6);
+    }
+    println!("untold: exact {:.5} %, blocking {:.5} %", 100.0 * assert_tiled(&ours), 100.0 * assert_tiled(&theirs));
+    assert_eq!((a.lost_records, b.lost_records), (0, 0));
+    for name in ["Client:ClientRead", "Timeout:PgSleep", "Lock:transactionid", "Lock:tuple"] {
+        let (n, m) = (x.get(name).map_or(0, |c| c.0) as f64, y.get(name).map_or(0, |c| c.0) as f64);
+        assert!((n - m).abs() <= (n * 0.001).max(2.0), "{name}: exact {n}, blocking {m}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_at_full_rate_and_a_tiny_ring_says_what_it_lost() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q", "-s", "5"]).finish();
+    let load = server.pgbench(&["-S", "-n", "-c", "8", "-j", "2", "-T", "60"]);
+    for ring in [None, Some(16)] {
+        let mut watch = Watch::windows(&server, Rules { ring, ..free() });
+        watch.run(SECONDS(1));
+        watch.open(Kind::Exact, Some(if ring.is_some() { 2 } else { 10 }));
+        let health = watch.closed(SECONDS(30));
+        let captured = watch.captured(Kind::Exact);
+        let untold = assert_tiled(&captured);
+        let holes: u64 = captured.losses.iter().filter(|l| l.session.is_some()).map(|l| l.records).sum();
+        let counted: u64 = captured.losses.iter().filter(|l| l.session.is_none()).map(|l| l.records).sum();
+        println!("ring {ring:?}: {} rows, untold {:.4} %, {holes} in holes, {counted} counted; {health:?}", captured.rows.len(), untold * 100.0);
+        assert_eq!(health.lost_records, counted);
+        match ring {
+            None => assert_eq!((counted, holes), (0, 0)),
+            Some(_) => {
+                assert!(counted > 1_000, "{counted}");
+                // Each lost record shows as a hole of its session, but those behind a session's last one.
+                assert!(holes as f64 > 0.98 * counted as f64 && holes <= counted, "{holes} {counted}");
+                assert!(captured.losses.iter().all(|l| !l.span.is_empty() && l.span.clip(captured.span()).len() == l.span.len()));
+            }
+        }
+    }
+    drop(load);
+}
+
+#[test]
+fn short_connections_are_all_seen_or_counted() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q"]).finish();
+    let mut watch = Watch::windows(&server, free());
+    watch.run(SECONDS(1));
+    watch.open(Kind::Exact, None);
+    watch.run(SECONDS(1));
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (before, rss) = (descriptors(), watch.health().rss_bytes);
+    let mut client = server.connect();
+    let sessions = |c: &mut postgres::Client| -> i64 { c.query_one("SELECT sessions FROM pg_stat_database WHERE datname = 'postgres'", &[]).unwrap().get(0) };
+    let started = sessions(&mut client);
+    drop(client);
+    let churn = server.pgbench(&["-S", "-C", "-n", "-c", "8", "-j", "2", "-T", "10"]);
+    watch.run(SECONDS(10));
+    let said = churn.finish();
+    watch.run(SECONDS(2));
+    let during = descriptors();
+    let after_rss = watch.health().rss_bytes;
+    let health = watch.close();
+    let mut client = server.connect();
+    let connected = sessions(&mut client) - started;
+    let captured = watch.captured(Kind::Exact);
+    let untold = assert_tiled(&captured);
+    println!(
+        "{}\n{connected} connections by pg_stat_database, {} born, {} missed, {} sessions with rows, untold {:.4} %, rss {} MB to {} MB, {health:?}",
+        said.lines().last().unwrap_or(""),
+        health.born,
+        health.missed,
+        captured.by_session().len(),
+        untold * 100.0,
+        rss >> 20,
+        after_rss >> 20
+    );
+    assert!(during <= before + 1, "{before} descriptors before, {during} after");
+    assert!(health.born as i64 >= connected, "{} born, {connected} connections", health.born);
+    let seen = captured.by_session().len() as u64;
+    assert!(seen + health.missed >= health.born && health.missed * 50 <= health.born, "{seen} seen, {} missed, {} born", health.missed, health.born);
+    assert_eq!(descriptors(), before - 1 - 0 * during, "after closing");
+}
+
+#[test]
+fn every_version_has_both_tiers_from_a_stripped_binary_too() {
+    let mut versions = support::versions();
+    if versions.iter().any(|v| v == "18") {
+        versions.push("18-stripped".into());
+    }
+    for version in versions {
+        let Some(server) = Server::start(&version, &Options::new().preload("pg_stat_statements")) else { return };
+        for kind in [Kind::Exact, Kind::Blocking] {
+            let mut watch = Watch::windows(&server, free());
+            watch.run(Duration::from_millis(200));
+            watch.open(kind, None);
+            server.psql("SELECT pg_sleep(0.05); SELECT pg_sleep(0.05); SELECT pg_sleep(0.05)");
+            watch.run(Duration::from_millis(600));
+            let health = watch.close();
+            let captured = watch.captured(kind);
+            let sleeps = waits(&captured, event(&watch, "Timeout:PgSleep"));
+            let untold = assert_tiled(&captured);
+            println!("{version} {kind:?}: {} sleeps, query {:?}, untold {:.4} %, armed {}", sleeps.len(), sleeps.first().map(|s| s.query), untold * 100.0, health.armed);
+            assert_eq!(sleeps.len(), 3, "{version} {kind:?}");
+            assert!(sleeps.iter().all(|s| s.query != 0 && s.query == sleeps[0].query), "{version} {kind:?}: {sleeps:?}");
+            assert!(untold < 0.001);
+        }
     }
 }
