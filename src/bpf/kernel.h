@@ -42,7 +42,12 @@ struct task_io_accounting {
 	u64 syscw;
 } CO_RE;
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+} CO_RE;
+
 struct task_struct {
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	unsigned int __state;

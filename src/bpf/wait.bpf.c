@@ -255,8 +255,13 @@ static __always_inline bool is_sleeping(struct task_struct *task)
 static __always_inline void leaves(struct track *k, struct task_struct *task, bool preempt, u64 t)
 {
 	begin(k);
-	k->cpu = cpu_until(k, t);
+	/* The kernel's own account leaves out what interrupts and the hypervisor took. It is up to date at a switch, and only then. */
+	if (k->ran0)
+		k->cpu += task->se.sum_exec_runtime - k->ran0;
+	else
+		k->cpu = cpu_until(k, t);
 	k->on = 0;
+	k->ran0 = 0;
 	k->out = t;
 	k->woken = 0;
 	k->asleep = !preempt && is_sleeping(task);
@@ -277,7 +282,7 @@ static __always_inline void leaves(struct track *k, struct task_struct *task, bo
 	end(k);
 }
 
-static __always_inline void enters(struct track *k, u32 index, u64 t)
+static __always_inline void enters(struct track *k, u32 index, struct task_struct *task, u64 t)
 {
 	begin(k);
 	bool asleep = k->asleep;
@@ -285,12 +290,15 @@ static __always_inline void enters(struct track *k, u32 index, u64 t)
 	if (!out) {
 		/* Off the CPU ever since it was taken in: in the wait it was found in. */
 		out = k->since0;
-		asleep = woken != 0;
+		asleep = true;
+		if (!woken)
+			woken = out;
 	}
 	u64 ran_from = asleep ? (woken > out ? woken : out) : out;
 	if (t > ran_from)
 		k->runq += t - ran_from;
 	k->on = t;
+	k->ran0 = task->se.sum_exec_runtime;
 	k->out = 0;
 	if (blocking && asleep && k->event) {
 		k->turn++;
@@ -328,7 +336,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		struct tally *c = tally();
 		if (c)
 			c->switches++;
-		enters(k, index, t);
+		enters(k, index, next, t);
 	}
 	return 0;
 }

@@ -53,6 +53,7 @@ struct track {
 	u64 at;      /* last write (exact), or when it left or got the CPU (blocking) */
 	u64 on;      /* on the CPU since; 0: not, or nothing is known yet */
 	u64 cpu;     /* on-CPU time, up to `on` */
+	u64 ran0;    /* the kernel's account of its run time at `on`; 0 unknown */
 	u64 runq;
 	u64 out;     /* left the CPU at; 0 while on it, or nothing is known yet */
 	u64 woken;

@@ -125,6 +125,7 @@ pub struct Window {
     newborn: FxHashMap<u32, Ts>,
     counted: u64,
     over: u32,
+    computes_ids: bool,
     health: WindowHealth,
 }
 
@@ -173,6 +174,7 @@ impl Window {
             newborn: FxHashMap::default(),
             counted: shared.tally().writes,
             over: 0,
+            computes_ids: true,
             health: WindowHealth {
                 tier: kind.fidelity(),
                 open: true,
@@ -297,6 +299,7 @@ impl Window {
         self.health.records += records.len() as u64;
         let clock = sys::clock();
         let ids = self.ids();
+        self.computes_ids = hands.server_computes_ids();
         for r in records {
             let mut sink = Sink { to: &mut feed.intervals, clock, ids };
             match r.kind {
@@ -322,6 +325,10 @@ impl Window {
                         }
                     }
                     followed.tell_query(after, hands, &mut feed.news);
+                    if ids && !self.computes_ids && followed.strand.wants_query().is_some() {
+                        // Texts are there until the next command: not for long.
+                        followed.settle_query(hands, &mut sink, &mut feed.news);
+                    }
                 }
             }
         }

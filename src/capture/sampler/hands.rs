@@ -50,6 +50,11 @@ impl Hands<'_> {
         self.memory.lives(host)
     }
 
+    /// Whether the server computes query ids. Until that is certain: yes.
+    pub fn server_computes_ids(&self) -> bool {
+        self.queries.server_computes() != Some(false)
+    }
+
     /// Tells the text of a query, if it is new and still there to be read.
     pub fn tell_query(&mut self, slot: usize, pid: i32, id: QueryId, seen: Seen, news: &mut Vec<News>) {
         self.queries.meet(self.memory, slot, pid, id, seen, news);

@@ -87,11 +87,6 @@ impl Strand {
         }
     }
 
-    /// Up to where it has been told.
-    pub fn told_until(&self) -> Ts {
-        self.cut
-    }
-
     /// Records taken in so far.
     pub fn turn(&self) -> u32 {
         self.turn
@@ -125,7 +120,9 @@ impl Strand {
             held.row.span.end = back;
         } else {
             self.release_held(sink);
-            if self.event == WaitEvent::CPU {
+            if out.0 == r.since {
+                // It ran until then, whatever it was found in.
+                self.event = WaitEvent::CPU;
                 self.close(out, r.cpu_out, r.runq_out, after, false, sink);
                 self.since = out;
             }
@@ -170,7 +167,7 @@ impl Strand {
         if asleep && event != WaitEvent::CPU {
             let out = if track.out == 0 { self.cut } else { Ts(track.out).max(self.cut) };
             let inside = self.held.is_some_and(|h| h.frame != 0 && h.frame == track.frame && h.row.event == event);
-            if let Some(held) = self.held.take().filter(|_| inside) {
+            if let Some(held) = self.held.take_if(|_| inside) {
                 let mut row = held.row;
                 let lead = row.length();
                 row.detail.get_or_insert_default().open = true;
@@ -311,7 +308,7 @@ impl Strand {
             self.pending.push(row);
             return;
         }
-        if !self.pending.is_empty() {
+        if !self.pending.is_empty() && (!same || row.query != QueryId::NONE) {
             let query = if same { row.query } else { QueryId::NONE };
             self.settle(query, sink);
         }
