@@ -114,6 +114,12 @@ fn watch_gone(last: pg_wait_tracer::trace::clock::Ts, whole: Span) -> u64 {
     if short < 300_000_000 { short } else { 0 }
 }
 
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
 fn extremes(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)))
 }
@@ -127,6 +133,14 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
         watch.open(kind, None);
         let sessions: Vec<_> = (0..3)
             .map(|_| server.session("DO $$ BEGIN FOR i IN 1..20 LOOP PERFORM pg_sleep(0.1); END LOOP; END $$"))
+            .collect();
+        // What a sleep of ours is worth on this machine now.
+        let control: Vec<f64> = (0..20)
+            .map(|_| {
+                let began = std::time::Instant::now();
+                std::thread::sleep(Duration::from_millis(100));
+                began.elapsed().as_secs_f64() * 1e3
+            })
             .collect();
         sessions.into_iter().for_each(|s| drop(s.finish()));
         watch.run(Duration::from_millis(500));
@@ -147,9 +161,9 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
             missing * 100.0
         );
         assert_eq!(sleeps.len(), 60);
-        // The timer's interrupt itself is late when the machine runs others: a few may be.
-        let right = asleep.iter().filter(|ms| (99.0..101.0).contains(*ms)).count();
-        assert!(right >= 57 && extremes(&asleep).0 > 99.0, "{right} of 60 within 1 ms");
+        let (ours, theirs) = (median(&lengths), median(&control));
+        println!("{kind:?}: median {ours:.3} ms, sleeps of this test {theirs:.3} ms");
+        assert!((ours - theirs).abs() < 1.0 && extremes(&lengths).0 > 99.9, "{ours} {theirs}");
         assert!(missing < 0.001, "{missing}");
         assert_eq!(health.lost_records, 0);
     }
@@ -203,7 +217,9 @@ fn io_waits_are_as_many_as_pg_stat_io_counts() {
         client.batch_execute("SELECT pg_stat_force_next_flush()").unwrap_or_default();
         watch.run(Duration::from_millis(300));
         if version != "18" {
-            server.psql("SELECT pg_stat_reset_shared('io')");
+            // In the session itself: what another one read at its start would be counted when it ends.
+            client.batch_execute("SELECT pg_stat_reset_shared('io')").unwrap();
+            client.batch_execute("SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset_shared('io')").unwrap();
         }
         watch.open(Kind::Exact, None);
         let before = if version == "18" { io_counts(&server, &[pid]) } else { BTreeMap::new() };
@@ -280,6 +296,11 @@ fn cpu_time_is_the_kernels() {
                 .iter()
                 .map(|r| r.detail.unwrap().cpu_ns as f64 * r.span.clip(window).len() as f64 / r.span.len() as f64 / 1e6)
                 .sum();
+            if std::env::var_os("PGWT_SHOW_GAPS").is_some() {
+                for r in rows.iter().filter(|r| r.span.meets(window)).take(40) {
+                    println!("{} {:?} {} {:?}", r.span.start.0, r.span.len(), r.event.0, r.detail.unwrap());
+                }
+            }
             println!("{kind:?} pid {pid}: kernel {kernel:.1} ms, ours {ours:.1} ms, {:+.2} %", 100.0 * (ours / kernel - 1.0));
             // A tick's worth at either end of the window: the kernel updates a running process's account at ticks.
             assert!((ours - kernel).abs() < 0.01 * kernel + 8.0, "{kind:?}: kernel {kernel} ms, ours {ours} ms");
@@ -326,17 +347,25 @@ fn lock_waits_are_as_long_as_the_waiter_measured() {
         let raw = event(&watch, "Lock:transactionid");
         let who = session(&watch, pid);
         let found: Vec<Whole> = waits(&captured, raw).into_iter().filter(|w| w.session == who).collect();
-        let ours: Vec<f64> = found.iter().map(|w| w.ns as f64 / 1e6).collect();
-        println!("{kind:?}: SQL {expected:.2?} ms, ours {ours:.2?} ms");
-        // A wait longer than deadlock_timeout is looked at once in between, which writes the event again.
-        assert!(ours.len() >= 24 && ours.len() <= 28, "{ours:?}");
+        // Whenever its latch is set for another reason, PostgreSQL looks and waits on: another wait by its own account.
+        let mut ours: Vec<f64> = Vec::new();
+        let mut end = 0;
+        for w in &found {
+            let ms = w.ns as f64 / 1e6;
+            match ours.last_mut() {
+                Some(last) if w.start - end < 5_000_000 => *last += ms,
+                _ => ours.push(ms),
+            }
+            end = w.start + w.ns;
+        }
+        println!("{kind:?}: {} waits; SQL {expected:.2?} ms, ours {ours:.2?} ms", found.len());
+        assert_eq!(ours.len(), 24, "{ours:?}");
         // What SQL measured is the wait and the work around it, so never less; on a quiet machine a fraction of a millisecond more.
         let mut more: Vec<f64> = expected.iter().zip(&ours).take(23).map(|(e, o)| e - o).collect();
         more.sort_by(f64::total_cmp);
         println!("{kind:?}: SQL - ours: least {:.3}, median {:.3}, most {:.3} ms", more[0], more[11], more[22]);
         assert!(more[0] > -0.1 && more[11] < 1.0, "{more:?}");
-        let last: f64 = ours.iter().skip(23).sum();
-        assert!((expected[23] - last).abs() < 5.0, "{} {last}", expected[23]);
+        assert!((expected[23] - ours[23]).abs() < 5.0, "{} {}", expected[23], ours[23]);
         assert!(found.iter().all(|w| w.query != 0), "{found:?}");
     }
 }
@@ -363,7 +392,9 @@ fn blocking_and_exact_agree() {
     let common = theirs.span().clip(ours.span());
     let count = |watch: &Watch, captured: &Captured| {
         let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-        for w in wholes(captured).iter().filter(|w| w.start >= common.start.0 && w.start + w.ns < common.end.0 && w.event.class() != WaitClass::Cpu) {
+        // Exact rows show waits that were over before the process left the CPU, too.
+        let slept = |w: &&Whole| w.ns > w.cpu_ns + w.runq_ns + 500;
+        for w in wholes(captured).iter().filter(slept).filter(|w| w.start >= common.start.0 && w.start + w.ns < common.end.0 && w.event.class() != WaitClass::Cpu) {
             let c = counts.entry(watch.trace.0.catalog().events.name(w.event)).or_default();
             c.0 += 1;
             c.1 += w.ns;
@@ -377,7 +408,7 @@ fn blocking_and_exact_agree() {
     }
     println!("untold: exact {:.5} %, blocking {:.5} %", 100.0 * assert_tiled(&ours), 100.0 * assert_tiled(&theirs));
     assert_eq!((a.lost_records, b.lost_records), (0, 0));
-    for name in ["Client:ClientRead", "Timeout:PgSleep", "Lock:transactionid", "Lock:tuple"] {
+    for name in ["Client:ClientRead", "Timeout:PgSleep", "Lock:transactionid", "Lock:tuple", "LWLock:WALWrite", "IO:WalSync"] {
         let (n, m) = (x.get(name).map_or(0, |c| c.0) as f64, y.get(name).map_or(0, |c| c.0) as f64);
         assert!((n - m).abs() <= (n * 0.001).max(2.0), "{name}: exact {n}, blocking {m}");
     }

@@ -153,14 +153,30 @@ static __always_inline void look_at_row(struct track *t, struct row *row)
 }
 
 /*
- * On-CPU time up to `t`, of a process that is on the CPU. When nothing is known of it yet it has been there since it was taken in: had it
- * got the CPU later, the switch would have been seen.
+ * On-CPU time up to `t`, of a process that is on the CPU. When no switch of it was seen it has been there since it was taken in: had it got
+ * the CPU later, that would have been one.
  */
 static __always_inline u64 cpu_until(struct track *k, u64 t)
 {
-	u64 on = k->on ? k->on : k->since0;
-	k->on = on;
+	if (!k->on && !k->known)
+		k->on = k->since0;
+	u64 on = k->on ? k->on : t;
 	return k->cpu + (t > on ? t - on : 0);
+}
+
+/*
+ * Brings on-CPU time up to date at a switch. The kernel's own account leaves out what interrupts and the hypervisor took; it is right at a switch,
+ * and only then. It goes from one switch to the next, so it stays right when one was not told.
+ */
+static __always_inline void account(struct track *k, struct task_struct *task, u64 running_until)
+{
+	u64 ran = task->se.sum_exec_runtime;
+	if (k->known)
+		k->cpu += ran - k->ran;
+	else if (running_until)
+		k->cpu = cpu_until(k, running_until);
+	k->ran = ran;
+	k->known = 1;
 }
 
 static __always_inline void fill(struct record *r, struct track *k, u32 index, enum kind kind)
@@ -255,15 +271,16 @@ static __always_inline bool is_sleeping(struct task_struct *task)
 static __always_inline void leaves(struct track *k, struct task_struct *task, bool preempt, u64 t)
 {
 	begin(k);
-	/* The kernel's own account leaves out what interrupts and the hypervisor took. It is up to date at a switch, and only then. */
-	if (k->ran0)
-		k->cpu += task->se.sum_exec_runtime - k->ran0;
-	else
-		k->cpu = cpu_until(k, t);
+	bool odd = k->known && !k->on;
+	account(k, task, t);
 	k->on = 0;
-	k->ran0 = 0;
 	k->out = t;
 	k->woken = 0;
+	if (odd) {
+		struct tally *c = tally();
+		if (c)
+			c->odd++;
+	}
 	k->asleep = !preempt && is_sleeping(task);
 	if (blocking && k->asleep) {
 		u32 event = 0;
@@ -297,8 +314,8 @@ static __always_inline void enters(struct track *k, u32 index, struct task_struc
 	u64 ran_from = asleep ? (woken > out ? woken : out) : out;
 	if (t > ran_from)
 		k->runq += t - ran_from;
+	account(k, task, 0);
 	k->on = t;
-	k->ran0 = task->se.sum_exec_runtime;
 	k->out = 0;
 	if (blocking && asleep && k->event) {
 		k->turn++;
@@ -423,7 +440,7 @@ int look(struct bpf_raw_tracepoint_args *ctx)
 {
 	u32 index = 0;
 	struct track *k = track_of((u32)bpf_get_current_pid_tgid(), &index);
-	if (k && !k->on && !k->out) {
+	if (k && !k->known && !k->on) {
 		begin(k);
 		cpu_until(k, 0);
 		end(k);

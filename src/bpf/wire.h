@@ -53,7 +53,7 @@ struct track {
 	u64 at;      /* last write (exact), or when it left or got the CPU (blocking) */
 	u64 on;      /* on the CPU since; 0: not, or nothing is known yet */
 	u64 cpu;     /* on-CPU time, up to `on` */
-	u64 ran0;    /* the kernel's account of its run time at `on`; 0 unknown */
+	u64 ran;     /* the kernel's account of its run time at the last switch */
 	u64 runq;
 	u64 out;     /* left the CPU at; 0 while on it, or nothing is known yet */
 	u64 woken;
@@ -61,7 +61,8 @@ struct track {
 	u64 cpu_out;
 	u64 runq_out;
 	u32 event;   /* exact: last value written; blocking: slept in */
-	u32 asleep;  /* out of the CPU to sleep, not for another to run */
+	u16 asleep;  /* out of the CPU to sleep, not for another to run */
+	u16 known;   /* a switch of it was seen */
 	struct row row;
 };
 
@@ -82,7 +83,8 @@ struct tally {
 	u64 writes;
 	u64 switches;
 	u64 faults; /* user memory that could not be read */
-	u64 pad[5];
+	u64 odd;    /* switches that do not follow on the one before: one was not told */
+	u64 pad[4];
 };
 
 /* Tracks by thread id. */

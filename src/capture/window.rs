@@ -370,6 +370,7 @@ impl Window {
         let rate = (count - self.counted) as f64 * SECOND as f64 / elapsed as f64;
         self.counted = count;
         self.health.faults = tally.faults;
+        self.health.odd_switches = tally.odd;
         self.health.events_per_s = rate as u64;
         self.health.overhead_pct = rate * self.health.price_ns as f64 / 1e7;
         self.over = if self.health.overhead_pct > self.rules.max_overhead_pct { self.over + 1 } else { 0 };

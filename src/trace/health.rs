@@ -114,4 +114,6 @@ pub struct WindowHealth {
     pub records: u64,
     /// Reads of a backend's memory that failed.
     pub faults: u64,
+    /// Switches of a process that do not follow on the one before: the kernel did not tell one.
+    pub odd_switches: u64,
 }

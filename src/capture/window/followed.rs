@@ -10,7 +10,7 @@ use super::{shown_of, strand_of};
 use crate::capture::sampler::{Hands, Seen};
 use crate::capture::sys::{self, perf::Watchpoint};
 use crate::trace::block::{Blind, Intervals};
-use crate::trace::catalog::{BackendKind, News};
+use crate::trace::catalog::{BackendKind, News, UnixMicros};
 use crate::trace::clock::{Span, Ts};
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::WaitEvent;
@@ -35,6 +35,8 @@ pub struct Followed {
     doubt: Option<(u32, WaitEvent)>,
     repaired: u32,
     told: QueryId,
+    /// The command whose query was found by its text, last: its beginning and the query.
+    by_text: (UnixMicros, QueryId),
     /// Its time.
     pub strand: Strand,
 }
@@ -106,6 +108,7 @@ impl Followed {
             doubt,
             repaired: 0,
             told: QueryId::NONE,
+            by_text: (0, QueryId::NONE),
             strand: strand_of(session, began, event, shown),
         })
     }
@@ -187,9 +190,14 @@ impl Followed {
     /// Rows of a command that still has no id: by its text.
     pub fn settle_query(&mut self, hands: &mut Hands<'_>, sink: &mut Sink<'_>, news: &mut Vec<News>) {
         let Some(began) = self.strand.wants_query() else { return };
-        if self.left {
+        if self.by_text.0 == began {
+            self.strand.settle(self.by_text.1, sink);
+        } else if self.left {
             self.strand.settle(QueryId::NONE, sink);
         } else if let Some(query) = hands.query_by_text(self.slot, self.pid, began, self.seen, news) {
+            if query != QueryId::NONE {
+                self.by_text = (began, query);
+            }
             self.strand.settle(query, sink);
         }
     }

@@ -216,6 +216,7 @@ impl Shared {
             sum.writes += one.writes;
             sum.switches += one.switches;
             sum.faults += one.faults;
+            sum.odd += one.odd;
         }
         sum
     }
