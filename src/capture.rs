@@ -1,5 +1,6 @@
 //! Making records: of a running server (Linux, feature `capture`) or of a scenario file. Runs on the capture thread.
 
+pub mod command;
 pub mod engine;
 pub mod fingerprint;
 pub mod script;

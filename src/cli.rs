@@ -98,6 +98,18 @@ pub struct Live {
     /// Capture tier.
     #[arg(long, value_enum, default_value_t = Mode::Sampled)]
     pub mode: Mode,
+    /// Tier of windows opened on demand.
+    #[arg(long, value_enum, default_value_t = WindowTier::Exact)]
+    pub window_tier: WindowTier,
+    /// Close a window that costs the server more than this, per cent of one core.
+    #[arg(long, value_name = "PERCENT", default_value_t = 25.0, value_parser = percent)]
+    pub max_overhead: f64,
+    /// In windows, record waits alone: no queries, no states, no executions.
+    #[arg(long)]
+    pub lightweight: bool,
+    /// In windows, record no query ids.
+    #[arg(long)]
+    pub skip_query_id: bool,
     /// Samples per second, 1 to 10000 [default: 100 when memory is mapped, else 10].
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub sample_rate: Option<u32>,
@@ -125,6 +137,10 @@ pub struct Live {
     /// Say on stderr which server is watched, and how.
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|p| *p > 0.0).ok_or_else(|| "not a number above 0".into())
 }
 
 /// Flags of the demo.
@@ -183,6 +199,24 @@ pub enum Format {
 pub enum Mode {
     /// Point observations of every backend, read from shared memory.
     Sampled,
+    /// Sampled, with exact windows on demand.
+    Tiered,
+    /// Exact all the time: every transition, by hardware watchpoints. Costs the server a trap per transition.
+    Full,
+    /// Every wait that leaves the CPU, with its true length, all the time.
+    Blocking,
+    /// Not in this program.
+    #[value(hide = true)]
+    Coop,
+}
+
+/// Tiers a window can be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WindowTier {
+    /// Every transition.
+    Exact,
+    /// Every wait that leaves the CPU.
+    Blocking,
 }
 
 /// Ways to the server's memory.

@@ -514,3 +514,136 @@ fn every_version_has_both_tiers_from_a_stripped_binary_too() {
         }
     }
 }
+
+/// A child that writes nothing we know of and goes on when we are killed: pgbench's pace before, and after the tool was killed inside a window.
+#[test]
+fn a_killed_tracer_leaves_the_server_at_full_speed() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q"]).finish();
+    let mut load = server.pgbench(&["-S", "-n", "-c", "2", "-P", "1", "-T", "60"]);
+    let mut client = server.connect();
+    for mode in ["full", "blocking"] {
+        let mut tracer = std::process::Command::new(env!("CARGO_BIN_EXE_pg_wait_tracer"))
+            .args(["--pid", &server.pid().to_string(), "--mode", mode, "--max-overhead", "100000", "--format", "json", "--interval", "1"])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let programs = || {
+            let fds = std::fs::read_dir(format!("/proc/{}/fd", tracer.id())).map_or(0, |d| {
+                d.filter_map(|e| std::fs::read_link(e.ok()?.path()).ok()).filter(|l| l.to_string_lossy().contains("bpf")).count()
+            });
+            fds
+        };
+        assert!(wait_until(SECONDS(20), || programs() > 4), "{mode}: no BPF programs");
+        std::thread::sleep(SECONDS(1));
+        tracer.kill().unwrap();
+        tracer.wait().unwrap();
+        assert!(load.is_running());
+        client.batch_execute("SELECT pg_sleep(0.01)").unwrap();
+    }
+    std::thread::sleep(SECONDS(3));
+    let said = load.said();
+    let pace: Vec<f64> = said.lines().filter_map(|l| l.split(", ").nth(1)?.strip_suffix(" tps")?.parse().ok()).collect();
+    println!("pgbench's pace second by second: {pace:?}");
+    // Once the program is gone nothing is left: a debug register that was would show in a backend of this very load.
+    let pids: Vec<i32> = client
+        .query("SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench'", &[])
+        .unwrap()
+        .iter()
+        .map(|r| r.get(0))
+        .collect();
+    for pid in pids {
+        // All four debug registers are free again.
+        let word = 0x1000_u64;
+        let four: Vec<_> = (0..4).map(|i| pg_wait_tracer::capture::sys::perf::Watchpoint::new(pid, word + i * 8)).collect();
+        assert!(four.iter().all(Result::is_ok), "{four:?}");
+        drop(four);
+    }
+    assert!(load.is_running() && server.log().lines().all(|l| !l.contains("terminated by signal")));
+}
+
+#[test]
+fn a_backend_whose_debug_registers_are_taken_is_shown_and_the_rest_goes_on() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    let mut client = server.connect();
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
+    let taken: Vec<_> = (0..4).map(|i| pg_wait_tracer::capture::sys::perf::Watchpoint::new(pid, 0x1000 + i * 8).unwrap()).collect();
+    let mut watch = Watch::windows(&server, free());
+    watch.run(Duration::from_millis(300));
+    watch.open(Kind::Exact, None);
+    client.batch_execute("SELECT pg_sleep(0.3)").unwrap();
+    watch.run(Duration::from_millis(600));
+    let health = watch.close();
+    drop(taken);
+    let captured = watch.captured(Kind::Exact);
+    let who = session(&watch, pid);
+    let blind: u64 = captured.blind.iter().filter(|b| b.session == who).map(|b| b.span.len()).sum();
+    println!("{health:?}; blind to {who:?} for {:.1} ms of {:.1} ms", blind as f64 / 1e6, captured.span().len() as f64 / 1e6);
+    assert!(health.unarmed == 1 && health.armed >= 4);
+    assert!(captured.rows.iter().all(|r| r.session != who) && captured.by_session().len() >= 4);
+    assert!(blind as f64 > 0.95 * captured.span().len() as f64);
+}
+
+#[test]
+fn a_window_that_costs_too_much_closes_and_says_so() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q"]).finish();
+    let _load = server.pgbench(&["-S", "-n", "-c", "4", "-T", "60"]);
+    let mut watch = Watch::windows(&server, Rules { max_overhead_pct: 0.01, ..Rules::default() });
+    watch.run(Duration::from_millis(300));
+    watch.open(Kind::Exact, Some(30));
+    let health = watch.closed(SECONDS(10));
+    println!("{health:?}");
+    assert!(health.reason.contains("--max-overhead"), "{health:?}");
+}
+
+#[test]
+fn queries_get_their_time_and_a_wait_without_end_is_seen_while_it_lasts() {
+    let Some(server) = Server::start("18", &Options::new().preload("pg_stat_statements")) else { return };
+    server.psql("CREATE EXTENSION pg_stat_statements; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)");
+    server.pgbench(&["-i", "-q"]).finish();
+    let mut holder = server.connect();
+    holder.batch_execute("BEGIN; DELETE FROM t").unwrap();
+    let _blocked = server.session("DELETE FROM t");
+    let mut watch = Watch::windows(&server, free());
+    watch.run(Duration::from_millis(500));
+    watch.open(Kind::Exact, None);
+    let load = server.pgbench(&["-n", "-c", "2", "-T", "5"]);
+    watch.run(SECONDS(3));
+    // Still blocked, and told.
+    let captured = watch.captured(Kind::Exact);
+    let lock = event(&watch, "Lock:transactionid");
+    let blocked: u64 = captured.rows.iter().filter(|r| r.event == lock && r.detail.unwrap().open).map(|r| r.span.len()).sum();
+    println!("blocked for {:.2} s of {:.2} s", blocked as f64 / 1e9, captured.span().len() as f64 / 1e9);
+    assert!(blocked as f64 > 0.99 * captured.span().len() as f64);
+    drop(load.finish());
+    watch.run(Duration::from_millis(500));
+    watch.close();
+    let captured = watch.captured(Kind::Exact);
+    let mut client = server.connect();
+    let known: BTreeMap<i64, (String, i64)> = client
+        .query("SELECT queryid, query, calls FROM pg_stat_statements", &[])
+        .unwrap()
+        .iter()
+        .map(|r| (r.get(0), (r.get::<_, String>(1), r.get(2))))
+        .collect();
+    let sessions = &watch.trace.0.catalog().sessions;
+    let (mut load, mut attributed) = (0_u64, 0_u64);
+    let mut times: BTreeMap<i64, u64> = BTreeMap::new();
+    for r in &captured.rows {
+        let pgbench = sessions.get(&r.session).is_some_and(|s| s.application.as_ref() == "pgbench");
+        if !pgbench || watch.trace.0.catalog().events.is_idle(r.event) || r.event == WaitEvent::CPU && !r.state.in_command() {
+            continue;
+        }
+        load += r.span.len();
+        *times.entry(r.query.0).or_default() += r.span.len();
+        attributed += if known.contains_key(&r.query.0) { r.span.len() } else { 0 };
+    }
+    for (id, ns) in &times {
+        println!("{:>10.2} ms {id:>21} {:?}", *ns as f64 / 1e6, known.get(id).map(|(q, n)| (&q[..q.len().min(50)], n)));
+    }
+    let begins = captured.marks.iter().filter(|m| m.edge == pg_wait_tracer::trace::block::Edge::Begin).count();
+    let calls: i64 = known.values().filter(|(q, _)| q.contains("pgbench_") || q == "BEGIN" || q == "END").map(|(_, n)| n).sum();
+    println!("attributed {:.3} % of {:.2} s; {begins} beginnings, {calls} calls", 100.0 * attributed as f64 / load as f64, load as f64 / 1e9);
+    assert!(attributed as f64 > 0.999 * load as f64, "{attributed} of {load}");
+}

@@ -12,7 +12,8 @@ mod roster;
 pub use hands::Hands;
 pub use roster::Seen;
 
-use super::window::{Kind, Reason, Rules, Window};
+pub use super::command::{Command, Kind};
+use super::window::{Reason, Rules, Window};
 use super::{Capture, Feed, Progress, sys};
 use crate::pg::discover::{self, Postmaster};
 use crate::pg::memory::Reach;
@@ -50,20 +51,6 @@ impl Options {
     pub fn new(postmaster: Postmaster, rate_hz: Option<u32>, reach: Reach) -> Self {
         Self { postmaster, rate_hz, reach, rules: Rules::default(), standing: None, commands: None }
     }
-}
-
-/// What the user wants of a running sampler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
-    /// Open a window, or let the one of the same kind that is open end so many seconds from now. `None`: until it is closed.
-    Open {
-        /// Exact or blocking.
-        kind: Kind,
-        /// How long.
-        seconds: Option<u64>,
-    },
-    /// Close the window.
-    Close,
 }
 
 /// Ticks per second when memory is mapped and nothing else was asked for.
@@ -227,7 +214,7 @@ impl Sampler {
 
     fn close(&mut self, reason: &Reason, feed: &mut Feed) {
         let Some(window) = self.window.take() else { return };
-        self.reopen = sys::now() + REOPEN_EVERY;
+        self.reopen = sys::now() + if matches!(reason, Reason::TooDear(_)) { 6 * REOPEN_EVERY } else { REOPEN_EVERY };
         let account = match &self.phase {
             Phase::Attached(attachment) if *reason != Reason::ServerGone => {
                 let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };

@@ -10,12 +10,12 @@ mod reorder;
 mod shared;
 mod strand;
 
+pub use super::command::Kind;
 use super::sampler::Hands;
 use super::{Feed, sys};
 use crate::trace::block::{Blind, Loss};
 use crate::trace::clock::{SECOND, Span, Ts};
 use crate::trace::health::WindowHealth;
-use crate::trace::record::Fidelity;
 use anyhow::{Result, ensure};
 use followed::{Followed, Seats};
 use program::{Programs, Setup, wire};
@@ -25,25 +25,6 @@ use shared::{Shared, Sizes};
 pub use strand::Shown;
 use strand::{Sink, Strand};
 use std::fs;
-
-/// Which tier a window is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Every transition, by hardware watchpoints.
-    Exact,
-    /// Every wait that leaves the CPU, by the scheduler's own events.
-    Blocking,
-}
-
-impl Kind {
-    /// The fidelity of its rows.
-    pub fn fidelity(self) -> Fidelity {
-        match self {
-            Self::Exact => Fidelity::Exact,
-            Self::Blocking => Fidelity::Blocking,
-        }
-    }
-}
 
 /// How windows are to be.
 #[derive(Debug, Clone)]

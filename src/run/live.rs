@@ -3,6 +3,7 @@
 use super::wish::Wish;
 use crate::analysis::question::{Ask, Question};
 use crate::analysis::{Local, Source};
+use crate::capture::command::Command;
 use crate::capture::engine::Engine;
 use crate::capture::script::Script;
 use crate::capture::script::scenario::Scenario;
@@ -11,7 +12,7 @@ use crate::trace::clock::Window;
 use crate::trace::health::Link;
 use crate::trace::recent::{Batch, Recent};
 use anyhow::{Result, bail};
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
@@ -35,13 +36,16 @@ pub struct Opened {
     pub batches: Receiver<Batch>,
     /// Dropping it ends the capture.
     pub engine: Engine,
+    /// Opens and closes windows; nobody listens when a scenario is played or the build cannot capture.
+    pub commands: Sender<Command>,
 }
 
 /// Opens what the wish names, and waits for the first batch.
 pub fn open(wish: &Wish) -> Result<Opened> {
+    let (commands, inbox) = unbounded();
     let (engine, batches) = match &wish.flags.script {
         Some(file) => play(file)?,
-        None => watch(wish)?,
+        None => watch(wish, inbox)?,
     };
     let mut trace = Local(Recent::new(MEMORY));
     while trace.0.extent().is_none() {
@@ -59,7 +63,10 @@ pub fn open(wish: &Wish) -> Result<Opened> {
     let mut check = Question::new(Ask::TimeModel, Window::Follow(0));
     check.filter = wish.filter.clone();
     trace.ask(&check)?;
-    Ok(Opened { trace, batches, engine })
+    if let Some(why) = &trace.0.health().window_error {
+        eprintln!("pg_wait_tracer: no window: {why}; sampling goes on");
+    }
+    Ok(Opened { trace, batches, engine, commands })
 }
 
 fn play(file: &Path) -> Result<(Engine, Receiver<Batch>)> {
@@ -68,10 +75,12 @@ fn play(file: &Path) -> Result<(Engine, Receiver<Batch>)> {
 }
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
-fn watch(wish: &Wish) -> Result<(Engine, Receiver<Batch>)> {
+fn watch(wish: &Wish, commands: Receiver<Command>) -> Result<(Engine, Receiver<Batch>)> {
     use crate::capture::sampler::{Options, Sampler};
     use crate::capture::support::{Machine, Target, plan};
-    use crate::cli::Access;
+    use crate::capture::command::Kind;
+    use crate::capture::window::Rules;
+    use crate::cli::{Access, Mode};
     use crate::pg::discover;
     use crate::pg::memory::Reach;
 
@@ -97,7 +106,19 @@ fn watch(wish: &Wish) -> Result<(Engine, Receiver<Batch>)> {
             if plan.reach == Reach::Map { "mapped" } else { "read by system calls" },
         );
     }
-    Engine::start(move || Sampler::start(Options::new(postmaster, Some(plan.rate_hz), plan.reach)))
+    let standing = match wish.flags.mode {
+        Mode::Full => Some(Kind::Exact),
+        Mode::Blocking => Some(Kind::Blocking),
+        Mode::Sampled | Mode::Tiered | Mode::Coop => None,
+    };
+    let rules = Rules {
+        max_overhead_pct: wish.flags.max_overhead,
+        lightweight: wish.flags.lightweight,
+        skip_query_id: wish.flags.skip_query_id,
+        ..Rules::default()
+    };
+    let options = Options { rules, standing, commands: Some(commands), ..Options::new(postmaster, Some(plan.rate_hz), plan.reach) };
+    Engine::start(move || Sampler::start(options))
 }
 
 /// Lists the servers and asks which one.
@@ -121,6 +142,6 @@ fn pick(servers: Vec<crate::pg::discover::Postmaster>) -> Result<crate::pg::disc
 }
 
 #[cfg(not(all(feature = "capture", target_os = "linux")))]
-fn watch(_: &Wish) -> Result<(Engine, Receiver<Batch>)> {
+fn watch(_: &Wish, _: Receiver<Command>) -> Result<(Engine, Receiver<Batch>)> {
     bail!(NO_CAPTURE)
 }

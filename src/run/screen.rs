@@ -19,7 +19,7 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         return Err(super::Usage("the full screen needs a terminal: use --format text, json or csv in a pipe".into()).into());
     }
     ui::theme::Theme::check(wish.theme.as_deref().unwrap_or("auto")).map_err(|e| super::Usage(format!("{e:#}")))?;
-    let Opened { trace, batches, engine } = live::open(wish)?;
+    let Opened { trace, batches, engine, commands: _commands } = live::open(wish)?;
     let (news, inbox) = ui::channel();
     let worker = Worker::live(trace, batches, move |reply| {
         // The screen is gone: the worker is about to be told.

@@ -2,7 +2,7 @@
 
 use super::Usage;
 use crate::analysis::filter::{Filter, Term};
-use crate::cli::{Color, Format, Live, View};
+use crate::cli::{Color, Format, Live, Mode, View};
 use crate::config::Config;
 use crate::trace::clock::SECOND;
 use crate::trace::record::QueryId;
@@ -55,6 +55,12 @@ impl Wish {
             }
             None => TimeZone::system(),
         };
+        if flags.mode == Mode::Coop {
+            return Err(Usage(
+                "--mode coop needs a patched server, which this program never asks for: use --mode tiered (exact windows on demand), full or blocking".into(),
+            )
+            .into());
+        }
         if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
             return Err(Usage("--window goes with the views time_model, system_event and query_event".into()).into());
         }
