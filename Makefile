@@ -32,8 +32,9 @@ test: ## everything that must hold: format, lints, the build without capture, al
 	$(CARGO) clippy --all-targets -- -D warnings
 	CLANG=/bin/false $(CARGO) build --no-default-features
 	$(CARGO) test --doc
+	@# A process for each test, or else one test after another: some look at the whole process they run in.
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then set -x; $(CARGO) nextest run --no-fail-fast; \
-	else set -x; $(CARGO) test --no-fail-fast --lib --bins --tests; fi
+	else set -x; $(CARGO) test --no-fail-fast --lib --bins --tests -- --test-threads=1; fi
 
 check: ## format and lints only
 	@scripts/need build

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 #[command(
     name = "pg_wait_tracer",
     version = version(),
+    disable_version_flag = true,
     about = "See where a PostgreSQL server (13 to 18) spends its time: every session, live, from outside.\nNo patch, no extension, no restart, no login; nothing is attached to PostgreSQL.",
     after_help = "Without a command: the full-screen picture on a terminal, text per interval in a pipe.\n\
         Exit status: 0 fine, 1 failed, 2 wrong usage. Reading another user's server needs root (or CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE).",
@@ -21,6 +22,9 @@ pub struct Cli {
     /// Flags of the live picture.
     #[command(flatten)]
     pub live: Live,
+    /// Print version and commit.
+    #[arg(long, action = clap::ArgAction::Version)]
+    pub version: Option<bool>,
 }
 
 fn version() -> &'static str {
@@ -33,9 +37,9 @@ pub enum Command {
     /// The full-screen picture.
     Tui(Box<Live>),
     /// What this machine and its servers allow, and what mends what is missing.
-    Doctor(Target),
+    Doctor(Box<Target>),
     /// A private throw-away PostgreSQL with a workload, and the picture on it.
-    Demo(Demo),
+    Demo(Box<Demo>),
 }
 
 /// Which server.

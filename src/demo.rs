@@ -54,9 +54,10 @@ const fn role(application: &'static str, user: &'static str, database: &'static 
 const SCHEMA: &str = include_str!("../data/demo/schema.sql");
 
 /// Who is connected and does what.
-const ROLES: [Role; 13] = [
+const ROLES: [Role; 14] = [
     role("web", "app", "shop", 6, include_str!("../data/demo/web.sql")),
-    role("checkout", "app", "shop", 5, include_str!("../data/demo/checkout.sql")),
+    role("checkout", "app", "shop", 4, include_str!("../data/demo/checkout.sql")),
+    role("stock", "app", "shop", 4, include_str!("../data/demo/stock.sql")),
     role("orm", "app", "shop", 1, include_str!("../data/demo/orm.sql")),
     role("mobile", "app", "shop", 2, include_str!("../data/demo/idle.sql")),
     role("jobs", "batch", "shop", 4, include_str!("../data/demo/jobs.sql")),
@@ -117,6 +118,7 @@ fn settings(server: &Installation, phase: Duration) -> String {
     let query_ids = if server.major() >= 14 { "compute_query_id = on" } else { "" };
     format!(
         "cluster_name = 'demo'
+fsync = off
 shared_preload_libraries = 'pg_stat_statements'
 {query_ids}
 shared_buffers = 16MB
@@ -125,6 +127,7 @@ min_wal_size = 64MB
 max_wal_size = 128MB
 checkpoint_timeout = 30s
 log_checkpoints = off
+checkpoint_warning = 0
 autovacuum_naptime = 10s
 track_io_timing = on
 demo.phase = '{}'
@@ -215,5 +218,68 @@ impl Drop for Demo {
         for session in &mut self.sessions {
             let _ = session.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A demo on the server that is found first; None, said, when there is none and none is required.
+    fn demo(phase: f64) -> Option<Demo> {
+        match start(&Options { phase: Duration::from_secs_f64(phase), ..Options::default() }) {
+            Ok(demo) => Some(demo),
+            Err(error) if std::env::var_os("PGWT_REQUIRE_LIVE").is_none() && format!("{error:#}").contains("found") => {
+                eprintln!("skipped: {error:#}");
+                None
+            }
+            Err(error) => panic!("{error:#}"),
+        }
+    }
+
+    fn connect(demo: &Demo) -> postgres::Client {
+        let mut config = postgres::Config::new();
+        config.host_path(&demo.socket_dir).user("postgres").dbname("postgres").connect(postgres::NoTls).unwrap()
+    }
+
+    #[test]
+    fn it_shows_something_of_everything() {
+        let Some(mut demo) = demo(2.0) else { return };
+        let mut client = connect(&demo);
+        let wanted = ["lock:transactionid", "lock:tuple", "lock:advisory", "timeout:pgsleep", "io:walsync", "cpu", "idle", "idle in transaction"];
+        let sql = "SELECT lower(CASE WHEN state <> 'active' THEN state WHEN wait_event IS NULL THEN 'cpu'
+                          ELSE wait_event_type || ':' || wait_event END)
+                   FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let mut seen = BTreeSet::new();
+        while !wanted.iter().all(|state| seen.contains(*state)) {
+            assert!(Instant::now() < deadline, "not everything came: {seen:?}");
+            seen.extend(client.query(sql, &[]).unwrap().iter().map(|row| row.get::<_, String>(0)));
+            thread::sleep(Duration::from_millis(10));
+        }
+        let sql = "SELECT DISTINCT usename || '@' || datname FROM pg_stat_activity WHERE datname IS NOT NULL ORDER BY 1";
+        let who: Vec<String> = client.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+        assert_eq!(who, ["app@shop", "batch@analytics", "batch@shop", "postgres@postgres", "report@analytics"]);
+        assert_eq!(client.query_one("SHOW fsync", &[]).unwrap().get::<_, String>(0), "on");
+        assert!(demo.is_running(), "sessions end: {:?}", fs::read_to_string(demo.socket_dir.join("workload.log")));
+    }
+
+    #[test]
+    fn it_leaves_nothing() {
+        let Some(demo) = demo(25.0) else { return };
+        let process = PathBuf::from(format!("/proc/{}", demo.postmaster));
+        let (dir, sessions): (_, Vec<u32>) = (demo.socket_dir.clone(), demo.sessions.iter().map(Child::id).collect());
+        assert!(process.exists() && dir.exists());
+        drop(demo);
+        assert!(!process.exists() && !dir.exists());
+        assert!(!sessions.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()));
+    }
+
+    #[test]
+    fn a_folder_without_a_server_is_refused() {
+        let error = start(&Options { bin: Some("/".into()), ..Options::default() }).unwrap_err();
+        assert_eq!(error.to_string(), "there is no postgres in /: it must be the folder of PostgreSQL's postgres and initdb");
     }
 }

@@ -35,10 +35,7 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        None => {
-            let format = cli.live.format.unwrap_or(if std::io::stdout().is_terminal() { Format::Tui } else { Format::Text });
-            picture(&cli.live, format)
-        }
+        None => picture(&cli.live, format_of(&cli.live)),
         Some(Command::Tui(live)) => picture(&live, live.format.unwrap_or(Format::Tui)),
         Some(Command::Doctor(target)) => doctor::run(&target),
         #[cfg(all(feature = "capture", target_os = "linux"))]
@@ -46,6 +43,11 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         #[cfg(not(all(feature = "capture", target_os = "linux")))]
         Some(Command::Demo(_)) => Err(anyhow::anyhow!(live::NO_CAPTURE)),
     }
+}
+
+/// The output asked for, else the full screen on a terminal and text elsewhere.
+fn format_of(flags: &Live) -> Format {
+    flags.format.unwrap_or(if std::io::stdout().is_terminal() { Format::Tui } else { Format::Text })
 }
 
 fn picture(flags: &Live, format: Format) -> Result<ExitCode> {

@@ -132,7 +132,9 @@ fn every_version_shows_what_pg_stat_activity_shows() {
                 found.retain(|pid, _| expected.contains_key(pid));
                 if server.major() < 14 {
                     // 13 has no ids: ours are of the text.
-                    found.values_mut().for_each(|t| t.query_id = "0".into());
+                    for truth in found.values_mut() {
+                        truth.query_id = "0".into();
+                    }
                 }
                 found == expected
             });
@@ -168,6 +170,27 @@ fn polled_shares(server: &Server, time: Duration) -> BTreeMap<String, f64> {
     shares(counts.into_iter().map(|(name, n)| (name, n as f64)))
 }
 
+/// The writes of TPC-B as one statement. Not pgbench's own, of 50 µs each: `pg_stat_activity` copies all states first and reads the waits
+/// afterwards, so that of short statements it shows pairs that never were ("active" in ClientRead), and 2 to 3 points less CPU than there is.
+const TPCB_IN_ONE: &str = "CREATE FUNCTION tpcb(a int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = a;
+    PERFORM abalance FROM pgbench_accounts WHERE aid = a;
+    UPDATE pgbench_tellers SET tbalance = tbalance + 1 WHERE tid = 1 + a % 50;
+    UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1 + a % 5;
+    INSERT INTO pgbench_history VALUES (1 + a % 50, 1 + a % 5, a, 1, now());
+END $$";
+
+/// A pgbench script that the server's account can read.
+fn script(sql: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), sql).unwrap();
+    std::fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    file
+}
+
+/// Reads of some milliseconds.
+const SCANS: &str = "\\set a random(1, 400000)\nSELECT sum(abalance) FROM pgbench_accounts WHERE aid BETWEEN :a AND :a + 50000;\n";
+
 fn shares(weights: impl Iterator<Item = (String, f64)>) -> BTreeMap<String, f64> {
     let weights: Vec<_> = weights.collect();
     let total: f64 = weights.iter().map(|(_, w)| w).sum();
@@ -179,8 +202,14 @@ fn shares_equal_those_of_polling_pg_stat_activity() {
     for version in versions().into_iter().filter(|v| v == "13" || v == "18") {
         let Some(server) = Server::start(&version, &Options::new().preload("pg_stat_statements").durable()) else { return };
         server.pgbench(&["-i", "-q", "-s", "5"]).finish();
-        let _reads = server.pgbench(&["-S", "-n", "-c", "2", "-T", "60"]);
-        let _writes = server.pgbench(&["-n", "-c", "6", "-T", "60"]);
+        server.psql(TPCB_IN_ONE);
+        let scripts = [("4", SCANS), ("6", "\\set a random(1, 500000)\nSELECT tpcb(:a);\n")];
+        let files: Vec<_> = scripts.iter().map(|(_, sql)| script(sql)).collect();
+        let _load: Vec<_> = scripts
+            .iter()
+            .zip(&files)
+            .map(|((clients, _), file)| server.pgbench(&["-n", "-c", clients, "-T", "60", "-f", file.path().to_str().unwrap()]))
+            .collect();
         let mut watch = Watch::new(&server, 100, Reach::Map);
         watch.until(SECONDS(20), "load", |t| t.0.health().backends > 12);
         let poller = std::thread::scope(|scope| {
@@ -205,7 +234,7 @@ fn shares_equal_those_of_polling_pg_stat_activity() {
     }
 }
 
-/// Asserts that the five largest events are the same in the same order; neighbours within a point of each other may swap.
+/// Asserts that the five largest events are the same in the same order; neighbours within the tolerance of 2 points may swap.
 fn assert_same_top(theirs: &BTreeMap<String, f64>, ours: &BTreeMap<String, f64>) {
     let ranked = |shares: &BTreeMap<String, f64>| {
         let mut names: Vec<String> = shares.keys().cloned().collect();
@@ -214,7 +243,7 @@ fn assert_same_top(theirs: &BTreeMap<String, f64>, ours: &BTreeMap<String, f64>)
     };
     for (a, b) in ranked(theirs).iter().zip(ranked(ours)).take(5) {
         let share = |s: &BTreeMap<String, f64>, n: &str| s.get(n).copied().unwrap_or(0.0);
-        let tied = (share(theirs, a) - share(theirs, &b)).abs() < 1.0 && (share(ours, a) - share(ours, &b)).abs() < 1.0;
+        let tied = (share(theirs, a) - share(theirs, &b)).abs() < 2.0 && (share(ours, a) - share(ours, &b)).abs() < 2.0;
         assert!(*a == b || tied, "{a} against {b}:\npolled {theirs:#?}\nsampled {ours:#?}");
     }
 }

@@ -1,4 +1,4 @@
--- The demo's databases. Run once, by the superuser, on an empty cluster.
+-- The demo's databases. Run once, by the superuser, on an empty cluster whose fsync is off until this is done.
 \set ON_ERROR_STOP on
 
 CREATE ROLE app LOGIN;
@@ -30,6 +30,9 @@ INSERT INTO item SELECT i, 'item ' || md5(i::text), (i % 1000) + 0.99, 1000000 F
 CREATE TABLE basket (id int PRIMARY KEY, lines int NOT NULL, touched timestamptz NOT NULL) WITH (fillfactor = 20);
 INSERT INTO basket SELECT i, 0, now() FROM generate_series(1, 200) i;
 
+CREATE TABLE warehouse (id int PRIMARY KEY, free int NOT NULL);
+INSERT INTO warehouse SELECT i, 0 FROM generate_series(1, 50) i;
+
 CREATE TABLE purchase (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item int NOT NULL, customer int NOT NULL,
     at timestamptz NOT NULL DEFAULT now(), note text);
@@ -47,3 +50,6 @@ CREATE INDEX ON visit (id);
 GRANT ALL ON ALL TABLES IN SCHEMA public TO batch;
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO report;
 ANALYZE;
+
+ALTER SYSTEM SET fsync = on;
+SELECT pg_reload_conf();

@@ -138,9 +138,11 @@ fn begin<T: Trace>(trace: &T, at: Ts, runs: &mut Runs) {
         }
         let mut open = false;
         for run in runs.values_mut().filter(|run| run.open) {
-            if run.start > block.span().start {
-                // Nothing of it ends where the run starts. Either it was not there, or the tick could not see it.
-                run.close(tick_at(block, run.start).is_some_and(|t| t.unread == 0));
+            // Nothing of it ends where the run starts: it was not there, or the tick could not see it, or there is no such tick.
+            match tick_at(block, run.start) {
+                Some(tick) => run.close(tick.unread == 0),
+                None if run.start > block.span().start => run.close(false),
+                None => {}
             }
             open |= run.open;
         }

@@ -19,7 +19,6 @@ use crate::trace::record::{Fidelity, QueryId, State};
 use pace::Pace;
 use queries::Queries;
 use roster::Roster;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,8 +48,9 @@ const NAMES_EVERY: u64 = 5_000_000_000;
 #[derive(Debug)]
 pub struct Sampler {
     options: Options,
-    pgdata: PathBuf,
     phase: Phase,
+    /// Attempts to attach since the server went away.
+    away: u32,
     pace: Pace,
     roster: Roster,
     queries: Queries,
@@ -108,7 +108,7 @@ impl Sampler {
         let attachment = Attachment::open(&options.postmaster, options.reach)?;
         sys::wake_precisely();
         let mut this = Self {
-            pgdata: options.postmaster.pgdata.clone(),
+            away: 0,
             pace: Pace::new(MAPPED_HZ),
             roster: Roster::default(),
             queries: Queries::default(),
@@ -132,6 +132,7 @@ impl Sampler {
         self.health.access = access;
         self.health.link = Link::Attached;
         self.health.attachments += 1;
+        self.away = 0;
         self.server = attachment.memory.facts();
         self.queries.attached(&attachment.memory, self.server.major);
         self.server.query_ids = self.queries.server_computes();
@@ -145,24 +146,32 @@ impl Sampler {
     fn lose(&mut self, why: String, feed: &mut Feed) {
         self.health.gaps += 1;
         self.health.backends = 0;
-        self.health.link = Link::Waiting { why: format!("{why}; waiting for it to come back") };
+        self.health.link = waiting(&why);
         self.phase = Phase::Away { retry: sys::now() + RETRY_EVERY };
         self.pace.interrupted();
         self.roster.everyone_left(&mut feed.news);
     }
 
     fn try_again(&mut self, now: Ts) {
-        let reach = self.options.reach;
-        let postmaster = discover::choose(Some(self.options.postmaster.pid), None)
-            .or_else(|_| discover::choose(None, Some(&self.pgdata)))
-            .map_err(anyhow::Error::from);
-        match postmaster.and_then(|p| Attachment::open(&p, reach).map(|a| (p, a))) {
-            Ok((postmaster, attachment)) => {
-                self.options.postmaster = postmaster;
-                self.attach(attachment);
-            }
-            Err(_) => self.phase = Phase::Away { retry: now + RETRY_EVERY },
-        }
+        let old = &self.options.postmaster;
+        let found = discover::choose(Some(old.pid), None)
+            .ok()
+            .filter(|p| p.started == old.started)
+            .or_else(|| discover::servers().into_iter().find(|p| p.pgdata == old.pgdata && p.container == old.container));
+        let why = match found {
+            Some(postmaster) => match Attachment::open(&postmaster, self.options.reach) {
+                Ok(attachment) => {
+                    self.options.postmaster = postmaster;
+                    return self.attach(attachment);
+                }
+                Err(_) => "the server is starting",
+            },
+            None => "the server stopped",
+        };
+        self.health.link = waiting(why);
+        self.away += 1;
+        // The search looks at every process of the machine: less often when the server stays away.
+        self.phase = Phase::Away { retry: now + if self.away < 50 { RETRY_EVERY } else { 5 * RETRY_EVERY } };
     }
 
     fn tick(&mut self, now: Ts, feed: &mut Feed) {
@@ -219,6 +228,10 @@ impl Sampler {
             }
         }
     }
+}
+
+fn waiting(why: &str) -> Link {
+    Link::Waiting { why: format!("{why}; waiting for it to come back") }
 }
 
 impl Capture for Sampler {

@@ -28,7 +28,7 @@ impl Installation {
         let mut said = String::new();
         for program in ["postgres", "initdb"] {
             if !bin.join(program).exists() {
-                bail!("there is no {program} in {}", bin.display());
+                bail!("there is no {program} in {}: it must be the folder of PostgreSQL's postgres and initdb", bin.display());
             }
         }
         for account in Account::candidates()? {

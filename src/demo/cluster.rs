@@ -27,7 +27,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 /// The keeper. Reads to the end of the pipe, which comes when this program closes it or is gone; then stops the server of
 /// the folder `$1` if it is still that server (its working directory is the data folder), frees the shared memory of
-/// a postmaster that could not do so itself, and removes the folder. Signals meant for the program do not reach it.
+/// a postmaster that could not do so itself, and removes the folder, more than once if an `initdb` is still at work in it.
+/// Signals meant for the program do not reach it.
 const KEEPER: &str = r#"
 trap '' HUP INT TERM QUIT
 while read -r _; do :; done
@@ -47,7 +48,11 @@ if [ -r "$data/postmaster.pid" ]; then
     done
     [ ! -e "$data/postmaster.pid" ] || [ -z "$shared" ] || ipcrm -m "$shared"
 fi
-rm -rf "$1"
+tries=0
+while rm -rf "$1"; [ -e "$1" ] && [ "$tries" -lt 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
 "#;
 
 /// Who a server and its clients run as.

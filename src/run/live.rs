@@ -5,12 +5,14 @@ use crate::analysis::question::{Ask, Question};
 use crate::analysis::{Local, Source};
 use crate::capture::engine::Engine;
 use crate::capture::script::Script;
+use crate::capture::script::scenario::Scenario;
 use crate::trace::Trace;
 use crate::trace::clock::Window;
 use crate::trace::health::Link;
 use crate::trace::recent::{Batch, Recent};
 use anyhow::{Result, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -58,7 +60,7 @@ pub fn open(wish: &Wish) -> Result<Opened> {
 }
 
 fn play(file: &Path) -> Result<(Engine, Receiver<Batch>)> {
-    let script = Script::open(file)?;
+    let script = Script::live(Scenario::load(file)?);
     Engine::start(move || Ok(script))
 }
 
@@ -71,7 +73,10 @@ fn watch(wish: &Wish) -> Result<(Engine, Receiver<Batch>)> {
     use crate::pg::memory::Reach;
 
     let target = &wish.flags.target;
-    let postmaster = discover::choose(target.pid, target.pgdata.as_deref())?;
+    let postmaster = match discover::choose(target.pid, target.pgdata.as_deref()) {
+        Err(discover::NotFound::Several(servers)) if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() => pick(servers)?,
+        found => found?,
+    };
     let reach = match wish.flags.access {
         Access::Auto => Reach::Auto,
         Access::Map => Reach::Map,
@@ -90,6 +95,26 @@ fn watch(wish: &Wish) -> Result<(Engine, Receiver<Batch>)> {
         );
     }
     Engine::start(move || Sampler::start(Options { postmaster, rate_hz: Some(plan.rate_hz), reach: plan.reach }))
+}
+
+/// Lists the servers and asks which one.
+#[cfg(all(feature = "capture", target_os = "linux"))]
+fn pick(servers: Vec<crate::pg::discover::Postmaster>) -> Result<crate::pg::discover::Postmaster> {
+    eprintln!("Several PostgreSQL servers are running:");
+    for (n, server) in servers.iter().enumerate() {
+        eprintln!("  {}  {server}", n + 1);
+    }
+    loop {
+        eprint!("Which one (1 to {}, empty to leave)? ", servers.len());
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line)?;
+        if line.trim().is_empty() {
+            bail!("no server chosen: name it with --pid N or --pgdata DIR");
+        }
+        if let Some(server) = line.trim().parse::<usize>().ok().and_then(|n| servers.get(n.checked_sub(1)?)) {
+            return Ok(server.clone());
+        }
+    }
 }
 
 #[cfg(not(all(feature = "capture", target_os = "linux")))]

@@ -27,6 +27,8 @@ pub struct Wish {
     pub windows: Vec<u64>,
     /// Rows wanted.
     pub filter: Filter,
+    /// The same, but of all backends.
+    pub without_pid: Filter,
     /// Samples per second, if said.
     pub rate_hz: Option<u32>,
     /// Theme, if said.
@@ -51,14 +53,15 @@ impl Wish {
             Some(name) => TimeZone::get(name).map_err(|_| Usage(format!("unknown time zone '{name}': use a name such as Europe/Berlin or UTC")))?,
             None => TimeZone::system(),
         };
-        if !windows.is_empty() && flags.view == View::SessionEvent | flags.view == View::Active && format != Format::Tui {
+        if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
             return Err(Usage("--window goes with the views time_model, system_event and query_event".into()).into());
         }
         Ok(Self {
             format,
             interval_ns,
             windows,
-            filter: filter(flags)?,
+            filter: filter(flags, flags.pid_filter)?,
+            without_pid: filter(flags, None)?,
             rate_hz: flags.sample_rate.or(config.sample_rate),
             theme: flags.theme.clone().or(config.theme),
             color: flags.color.or(config.color).unwrap_or(Color::Auto),
@@ -109,7 +112,7 @@ fn length(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok().filter(|n| *n > 0)?.checked_mul(unit)?.checked_mul(SECOND)
 }
 
-fn filter(flags: &Live) -> Result<Filter> {
+fn filter(flags: &Live, pid: Option<i32>) -> Result<Filter> {
     let mut filter = match &flags.filter {
         Some(text) => Filter::parse(text).map_err(|e| Usage(format!("--filter: {e}")))?,
         None => Filter::default(),
@@ -117,7 +120,7 @@ fn filter(flags: &Live) -> Result<Filter> {
     if let Some(event) = &flags.event {
         filter = filter.and(Term::EventNamed(event.clone()));
     }
-    if let Some(pid) = flags.pid_filter {
+    if let Some(pid) = pid {
         filter = filter.and(Term::Pid(pid));
     }
     if let Some(text) = &flags.query_id {

@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod server;
 pub mod watch;
 
+#[allow(unused_imports)]
 pub use cluster::Stop;
 #[allow(unused_imports)]
 pub use server::{Options, Running, Server, versions};

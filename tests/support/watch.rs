@@ -48,10 +48,8 @@ impl Watch {
             if holds(&mut self.trace) {
                 return;
             }
-            match self.batches.recv_deadline(end) {
-                Ok(batch) => self.trace.0.absorb(batch),
-                Err(_) => panic!("{what}: not within {limit:?}"),
-            }
+            let batch = self.batches.recv_deadline(end).unwrap_or_else(|_| panic!("{what}: not within {limit:?}"));
+            self.trace.0.absorb(batch);
         }
     }
 

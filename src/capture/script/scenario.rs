@@ -3,6 +3,7 @@
 //! A sample taken at an instant finds what the session did up to that instant, so `2s..8s` is exactly six seconds whatever the rate.
 
 use super::line::{self, Does, Stretch};
+use crate::pg::names::event_names;
 use crate::trace::catalog::{BackendKind, EventNames, Named, Query, Server, Session, TextSource};
 use crate::trace::health::{Access, Health, Link};
 use crate::trace::record::QueryId;
@@ -220,7 +221,7 @@ impl Scenario {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Self> {
         let file: File = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(0, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            let line = e.span().map_or(0, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
             anyhow!("line {line}: {}", e.message().replace('\n', " "))
         })?;
         file.check()
@@ -230,7 +231,7 @@ impl Scenario {
 impl File {
     fn check(self) -> Result<Scenario> {
         let (server, up) = self.server.check()?;
-        let mut names = EventNames::new(server.major, []);
+        let mut names = event_names(server.major).unwrap_or_else(|| EventNames::new(server.major, []));
         for (name, raw) in &self.events {
             let event = name.rsplit_once(':').map_or(name.as_str(), |(_, event)| event);
             names.insert(WaitEvent(*raw), event.into());
