@@ -34,6 +34,7 @@ use crate::session::Worker;
 use anyhow::{Result, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use draw::hits::Hits;
+use jiff::tz::TimeZone;
 use msg::{Effect, Msg};
 use ratatui::crossterm::event::Event;
 use state::{Start, State};
@@ -64,7 +65,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { start: Start::default(), theme: "auto".into(), color: ColorMode::Auto, mouse: Mouse::On }
+        Self {
+            start: Start { zone: TimeZone::system(), ..Start::default() },
+            theme: "auto".into(),
+            color: ColorMode::Auto,
+            mouse: Mouse::On,
+        }
     }
 }
 
@@ -111,7 +117,13 @@ struct Link<'a> {
     load: &'a dyn Fn(&str) -> Result<Theme>,
 }
 
-fn loop_until_left(state: &mut State, screen: &mut Screen, theme: &mut Theme, link: &Link<'_>, messages: &Receiver<Msg>) -> Result<Outcome> {
+fn loop_until_left(
+    state: &mut State,
+    screen: &mut Screen,
+    theme: &mut Theme,
+    link: &Link<'_>,
+    messages: &Receiver<Msg>,
+) -> Result<Outcome> {
     let began = Instant::now();
     let mut hits = Hits::default();
     let mut drawn: Option<(Instant, u64)> = None;

@@ -18,6 +18,9 @@ use ratatui::style::Style;
 use ratatui::widgets::StatefulWidget;
 use stack::{Fill, stack};
 
+/// The newest bucket is drawn once so much of it was observed.
+const LEAST: f64 = 0.25;
+
 /// What the chart shows.
 #[derive(Debug)]
 pub struct Chart<'a> {
@@ -132,10 +135,9 @@ impl Chart<'_> {
             let place = Rect { x: area.x, y: plot.y + n, width: plot.x.saturating_sub(area.x + 1), height: 1 };
             put_right(buf, place, text, style);
         };
-        let rows = [Some(0), (plot.height >= 4).then_some(plot.height / 2), (plot.height >= 8).then_some(plot.height / 4), (plot.height >= 8).then_some(plot.height * 3 / 4)];
         let line = self.capacity_row(plot);
-        for n in rows.into_iter().flatten().filter(|n| Some(*n) != line) {
-            let v = self.top * f64::from(plot.height - n) / f64::from(plot.height);
+        let levels = axis::levels(self.top, plot.height);
+        for (n, v) in levels.into_iter().chain([(0, self.top)]).filter(|(n, _)| Some(*n) != line) {
             label(n, &axis::value(v), style, buf);
         }
         if let Some(n) = line {
@@ -164,7 +166,9 @@ impl Chart<'_> {
         for mark in axis::marks(self.span, plot.width, self.clock, self.zone) {
             let x = plot.x + mark.column;
             let text = format!("{}{}", self.theme.glyphs().mark, mark.label);
-            if usize::from(room.saturating_sub(x)) >= width(&text) {
+            let end = x + u16::try_from(width(&text)).unwrap_or(u16::MAX);
+            let under_cursor = self.cursor.is_some_and(|c| (x..=end).contains(&self.column(c, plot)));
+            if end <= room && !under_cursor {
                 put(buf, line, x, y, &text, style);
             }
         }
@@ -181,8 +185,10 @@ impl Chart<'_> {
             let Some(bucket) = load.buckets.get(i) else { continue };
             let start = self.span.start + (load.bucket_ns * i as f64) as u64;
             let inside = self.recorded.is_some_and(|r| r.meets(Span::new(start, start + (load.bucket_ns.max(1.0)) as u64)));
-            if bucket.observed <= 0.0 {
-                if inside {
+            // The newest bucket of a live picture has just begun: too little to draw.
+            let begun = self.live && i + 1 == load.buckets.len() && bucket.observed < LEAST;
+            if bucket.observed <= 0.0 || begun {
+                if inside && !begun {
                     for y in plot.top()..plot.bottom() {
                         dot(buf, x, y, self.theme.glyphs().hatch, self.theme.of(Role::Gap));
                     }
@@ -266,5 +272,6 @@ impl Chart<'_> {
 }
 
 fn zone_name(zone: &TimeZone, wall_ns: i64) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(wall_ns)).map_or_else(|_| String::new(), |at| zone.to_offset_info(at).abbreviation().to_string())
+    jiff::Timestamp::from_nanosecond(i128::from(wall_ns))
+        .map_or_else(|_| String::new(), |at| zone.to_offset_info(at).abbreviation().to_string())
 }

@@ -49,7 +49,13 @@ pub struct Theme {
 impl Theme {
     /// Loads a theme by name or path for a terminal; `auto` is dark or light. Without colour there is one theme only.
     pub fn load(name: &str, depth: Depth, ascii: bool, environment: &Environment) -> Result<Self> {
-        let name = if name == "auto" && environment.is_light() { "light" } else if name == "auto" { "dark" } else { name };
+        let name = if name == "auto" && environment.is_light() {
+            "light"
+        } else if name == "auto" {
+            "dark"
+        } else {
+            name
+        };
         let sheet = Sheet::load(name)?;
         let sheet = if depth == Depth::Mono { Sheet::load("mono")? } else { sheet };
         Ok(Self::new(&sheet, if name == "mono" { Depth::Mono } else { depth }, ascii))
@@ -131,8 +137,8 @@ mod tests {
         let sheet = Sheet::load(theme).unwrap();
         for role in Role::ALL {
             let ink = sheet.ink(*role);
-            let bg: Vec<_> = ink.bg.and_then(|p| p.rgb()).map_or(backgrounds.to_vec(), |own| vec![own]);
-            let Some(fg) = ink.fg.and_then(|p| p.rgb()) else { continue };
+            let bg: Vec<_> = ink.bg.and_then(color::Paint::rgb).map_or(backgrounds.to_vec(), |own| vec![own]);
+            let Some(fg) = ink.fg.and_then(color::Paint::rgb) else { continue };
             let wanted = if LINES.contains(role) { 1.5 } else { 4.5 };
             for bg in bg {
                 let got = contrast(fg, bg);

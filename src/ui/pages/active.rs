@@ -50,12 +50,16 @@ impl Row for ActiveRow {
         Column::<Self>::new("kind", Width::Fit(6, 20), 9, |r, _| Cell::Text(r.who.kind.name().into(), r.tone()))
             .name(|a, b| a.who.kind.name().cmp(b.who.kind.name()))
             .help("backend type"),
-        Column::<Self>::new("user", Width::Fit(4, 14), 5, |r, _| Cell::Text(format::line(&r.who.user.show()).into_owned().into(), r.tone()))
-            .name(|a, b| a.who.user.show().cmp(&b.who.user.show()))
-            .help("user"),
-        Column::<Self>::new("db", Width::Fit(4, 14), 6, |r, _| Cell::Text(format::line(&r.who.database.show()).into_owned().into(), r.tone()))
-            .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
-            .help("database"),
+        Column::<Self>::new("user", Width::Fit(4, 14), 5, |r, _| {
+            Cell::Text(format::line(&r.who.user.show()).into_owned().into(), r.tone())
+        })
+        .name(|a, b| a.who.user.show().cmp(&b.who.user.show()))
+        .help("user"),
+        Column::<Self>::new("db", Width::Fit(4, 14), 6, |r, _| {
+            Cell::Text(format::line(&r.who.database.show()).into_owned().into(), r.tone())
+        })
+        .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
+        .help("database"),
         Column::<Self>::new("app", Width::Fit(4, 16), 8, |r, _| Cell::Text(format::line(&r.who.application), r.tone()))
             .name(|a, b| a.who.application.cmp(&b.who.application))
             .help("application_name"),
@@ -90,7 +94,7 @@ impl Row for ActiveRow {
         Column::<Self>::new("time", Width::Fixed(8), 7, |r, _| Cell::Text(format::duration(r.time_ns).into(), r.tone()))
             .number(|a, b| a.time_ns.cmp(&b.time_ns))
             .help("its load in the window"),
-        Column::<Self>::new("SQL", Width::Share(14, 500, 8), 1, |r, _| {
+        Column::<Self>::new("SQL", Width::Text(14, 30), 1, |r, _| {
             if r.sql.text.is_empty() {
                 Cell::Empty
             } else {
@@ -117,6 +121,10 @@ impl Row for ActiveRow {
         look(self.state.name());
         look(&self.name);
         look(&self.sql.text);
+    }
+
+    fn load_ns(&self) -> u64 {
+        self.time_ns
     }
 
     fn share(&self) -> Option<f64> {
