@@ -178,6 +178,11 @@ fn without_colour_and_without_unicode_classes_differ() {
     }
 }
 
+/// The letter of a style.
+fn letter(i: usize) -> char {
+    char::from_u32('a' as u32 + i as u32 + if i > 25 { 0x30 } else { 0 }).unwrap_or('?')
+}
+
 /// Which style each cell has: a letter per style, and what the letters mean.
 fn styles(buffer: &Buffer) -> String {
     let mut seen: Vec<String> = Vec::new();
@@ -189,12 +194,12 @@ fn styles(buffer: &Buffer) -> String {
                 seen.push(style);
                 seen.len() - 1
             });
-            out.push(char::from_u32('a' as u32 + i as u32 + if i > 25 { 0x30 } else { 0 }).unwrap_or('?'));
+            out.push(letter(i));
         }
         out.push('\n');
     }
     for (i, style) in seen.iter().enumerate() {
-        out.push_str(&format!("{} {style}\n", char::from_u32('a' as u32 + i as u32 + if i > 25 { 0x30 } else { 0 }).unwrap_or('?')));
+        out.extend([letter(i).to_string().as_str(), " ", style.as_str(), "\n"]);
     }
     out
 }

@@ -66,10 +66,10 @@ impl StatefulWidget for &Chart<'_> {
         hits.chart(plot, self.span);
         self.values(area, plot, buf);
         self.times(area, plot, buf);
-        match self.load {
-            Some(load) if self.notice.is_empty() => self.buckets(load, plot, buf),
-            _ => self.say(plot, buf),
+        if let Some(load) = self.load {
+            self.buckets(load, plot, buf);
         }
+        self.say(plot, buf);
         self.marks(plot, buf);
     }
 }
@@ -233,7 +233,11 @@ impl Chart<'_> {
     }
 
     fn say(&self, plot: Rect, buf: &mut Buffer) {
-        let text = super::text::fit(&self.notice, usize::from(plot.width), self.theme.glyphs().ellipsis);
+        if self.notice.is_empty() {
+            return;
+        }
+        let text = super::text::fit(&self.notice, usize::from(plot.width.saturating_sub(2)), self.theme.glyphs().ellipsis);
+        let text = format!(" {text} ");
         let x = plot.x + plot.width.saturating_sub(u16::try_from(width(&text)).unwrap_or(0)) / 2;
         put(buf, plot, x, plot.y + plot.height / 2, &text, self.theme.of(Role::Dim));
     }
