@@ -21,6 +21,7 @@
 pub mod analysis;
 pub mod capture;
 pub mod pg;
+pub mod render;
 pub mod session;
 pub mod trace;
 pub mod ui;

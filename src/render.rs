@@ -1,0 +1,195 @@
+//! Answers as text, JSON lines and CSV. Writes to whatever it is given and returns the error of that, so that a closed pipe can end quietly.
+//!
+//! A [`Renderer`] says what to ask ([`Renderer::questions`]) and prints what came back ([`Renderer::write`]); asking is the caller's.
+
+pub mod csv;
+pub mod json;
+pub mod show;
+pub mod text;
+
+use crate::analysis::answer::{ActiveRow, Answer, Body};
+use crate::analysis::filter::{Filter, Term};
+use crate::analysis::question::{Ask, Question};
+use crate::trace::clock::Window;
+use crate::trace::record::QueryId;
+use jiff::tz::TimeZone;
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Tables for people.
+    Text,
+    /// One object per line.
+    Json,
+    /// A header line, then rows.
+    Csv,
+}
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// DB Time by class and event.
+    TimeModel,
+    /// Wait events.
+    SystemEvent,
+    /// Sessions; with one pid selected, its events below.
+    SessionEvent,
+    /// Queries and events.
+    QueryEvent,
+    /// What sessions do now.
+    Active,
+}
+
+impl View {
+    /// As given on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TimeModel => "time_model",
+            Self::SystemEvent => "system_event",
+            Self::SessionEvent => "session_event",
+            Self::QueryEvent => "query_event",
+            Self::Active => "active",
+        }
+    }
+
+    fn ask(self) -> Ask {
+        match self {
+            Self::TimeModel => Ask::TimeModel,
+            Self::SystemEvent => Ask::Events,
+            Self::SessionEvent => Ask::Sessions,
+            Self::QueryEvent => Ask::QueryEvents,
+            Self::Active => Ask::Active,
+        }
+    }
+}
+
+/// Order of the active view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sort {
+    /// Waiting first, then on CPU, then idle; the longest first.
+    #[default]
+    WaitTime,
+    /// Most load first.
+    DbTime,
+    /// By process id.
+    Pid,
+    /// By event name.
+    Event,
+}
+
+/// What stretch of time the figures are of, as the heading says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scope {
+    /// The interval since the last printing.
+    #[default]
+    Interval,
+    /// Everything since the start.
+    Cumulative,
+    /// A stretch the user chose.
+    Range,
+}
+
+/// Everything that decides what is asked and how it looks.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is printed.
+    pub view: View,
+    /// How.
+    pub format: Format,
+    /// About which rows.
+    pub filter: Filter,
+    /// The session whose events are wanted too (session_event).
+    pub pid: Option<i32>,
+    /// Only this event (query_event: which queries are in it).
+    pub event: Option<String>,
+    /// Only this query (query_event: what it waits for).
+    pub query: Option<QueryId>,
+    /// Order of the active view.
+    pub sort: Sort,
+    /// Windows beside or below each other, nanoseconds, ascending; empty for one window.
+    pub windows: Vec<u64>,
+    /// What the one window is.
+    pub scope: Scope,
+    /// Zone of the times in text.
+    pub zone: TimeZone,
+}
+
+impl Options {
+    /// The view as text over an interval, without filters.
+    pub fn new(view: View) -> Self {
+        Self {
+            view,
+            format: Format::Text,
+            filter: Filter::default(),
+            pid: None,
+            event: None,
+            query: None,
+            sort: Sort::default(),
+            windows: Vec::new(),
+            scope: Scope::default(),
+            zone: TimeZone::UTC,
+        }
+    }
+}
+
+/// Prints one view, again and again.
+#[derive(Debug, Clone)]
+pub struct Renderer {
+    options: Options,
+    headed: bool,
+}
+
+impl Renderer {
+    /// Nothing is printed yet.
+    pub fn new(options: Options) -> Self {
+        Self { options, headed: false }
+    }
+
+    /// What to ask for one printing: about `window`, or about each of the windows given in the options up to now.
+    pub fn questions(&self, window: Window) -> Vec<Question> {
+        let o = &self.options;
+        let mut filter = o.filter.clone();
+        if o.view == View::QueryEvent || o.view == View::SystemEvent {
+            filter.clauses.extend(o.event.clone().map(|name| Filter::default().and(Term::EventNamed(name)).clauses).unwrap_or_default());
+        }
+        if let (View::QueryEvent, Some(id)) = (o.view, o.query) {
+            filter = filter.and(Term::Query(id));
+        }
+        let windows = if o.windows.is_empty() { vec![window] } else { o.windows.iter().map(|ns| Window::Follow(*ns)).collect() };
+        let mut questions: Vec<Question> =
+            windows.into_iter().map(|w| Question { filter: filter.clone(), ..Question::new(o.view.ask(), w) }).collect();
+        if let (View::SessionEvent, Some(pid)) = (o.view, o.pid) {
+            questions.push(Question { filter: filter.and(Term::Pid(pid)), ..Question::new(Ask::Events, window) });
+        }
+        questions
+    }
+
+    /// Prints the answers to [`Self::questions`], in their order. A CSV header is printed before the first only.
+    pub fn write(&mut self, out: &mut impl Write, answers: &[Answer]) -> io::Result<()> {
+        let mut answers = answers.to_vec();
+        for answer in &mut answers {
+            if let Body::Active { active, .. } = &mut answer.body {
+                sort(active, self.options.sort);
+            }
+        }
+        let first = !std::mem::replace(&mut self.headed, true);
+        match self.options.format {
+            Format::Text => text::write(out, &self.options, &answers)?,
+            Format::Json => json::write(out, &self.options, &answers)?,
+            Format::Csv => csv::write(out, &self.options, &answers, first)?,
+        }
+        out.flush()
+    }
+}
+
+fn sort(rows: &mut [ActiveRow], sort: Sort) {
+    match sort {
+        // As answered.
+        Sort::WaitTime => {}
+        Sort::DbTime => rows.sort_by_key(|r| Reverse(r.time_ns)),
+        Sort::Pid => rows.sort_by_key(|r| r.who.pid),
+        Sort::Event => rows.sort_by(|a, b| a.name.cmp(&b.name)),
+    }
+}

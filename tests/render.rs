@@ -1,0 +1,204 @@
+//! What is printed: every view in every format, from scenarios, as snapshots.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use insta::assert_snapshot;
+use pg_wait_tracer::analysis;
+use pg_wait_tracer::analysis::filter::Filter;
+use pg_wait_tracer::capture::script::scenario::Scenario;
+use pg_wait_tracer::capture::script::{START, Script};
+use pg_wait_tracer::render::{Format, Options, Renderer, Scope, Sort, View};
+use pg_wait_tracer::trace::clock::{SECOND, Span, Window};
+use pg_wait_tracer::trace::recent::Recent;
+use pg_wait_tracer::trace::record::QueryId;
+
+const SHOP: &str = include_str!("render/shop.toml");
+
+fn shop() -> Recent {
+    Script::trace(Scenario::parse(SHOP).unwrap()).unwrap()
+}
+
+/// Seconds of the scenario.
+fn between(from: u64, to: u64) -> Window {
+    Window::Fixed(Span::new(START + from * SECOND, START + to * SECOND))
+}
+
+fn print(trace: &Recent, options: Options, window: Window) -> String {
+    let mut renderer = Renderer::new(options);
+    let answers: Vec<_> = renderer.questions(window).iter().map(|q| analysis::answer(trace, q).unwrap()).collect();
+    let mut out = Vec::new();
+    renderer.write(&mut out, &answers).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn text(view: View) -> String {
+    print(&shop(), Options::new(view), between(25, 30))
+}
+
+#[test]
+fn text_time_model() {
+    assert_snapshot!(text(View::TimeModel));
+}
+
+#[test]
+fn text_system_event() {
+    let options = Options { scope: Scope::Cumulative, ..Options::new(View::SystemEvent) };
+    assert_snapshot!(print(&shop(), options, between(0, 30)));
+}
+
+#[test]
+fn text_session_event() {
+    assert_snapshot!(text(View::SessionEvent));
+}
+
+#[test]
+fn text_session_event_of_one_pid() {
+    let options = Options { pid: Some(4711), ..Options::new(View::SessionEvent) };
+    assert_snapshot!(print(&shop(), options, between(0, 30)));
+}
+
+#[test]
+fn text_query_event_all() {
+    assert_snapshot!(text(View::QueryEvent));
+}
+
+#[test]
+fn text_query_event_of_one_event() {
+    let options = Options { event: Some("IO:DataFileRead".into()), ..Options::new(View::QueryEvent) };
+    assert_snapshot!(print(&shop(), options, between(0, 30)));
+}
+
+#[test]
+fn text_query_event_of_one_query() {
+    let options = Options { query: Some(QueryId(-4_185_925_123_159_566_327)), ..Options::new(View::QueryEvent) };
+    assert_snapshot!(print(&shop(), options, between(0, 30)));
+}
+
+#[test]
+fn text_active() {
+    assert_snapshot!(text(View::Active));
+}
+
+#[test]
+fn active_is_sorted_as_asked() {
+    let pids = |sort| {
+        let text = print(&shop(), Options { sort, ..Options::new(View::Active) }, between(25, 30));
+        let pids = text.lines().filter_map(|l| l.strip_prefix("  ")?.split(' ').next()?.parse::<i32>().ok());
+        pids.map(|p| p.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(pids(Sort::WaitTime), "4711 4900 1003 1004 4802 1001 4801 1002 4712 4800");
+    assert_eq!(pids(Sort::DbTime), "4711 4900 1001 4802 4801 4800 1003 1004 1002 4712");
+    assert_eq!(pids(Sort::Pid), "1001 1002 1003 1004 4711 4712 4800 4801 4802 4900");
+    assert_eq!(pids(Sort::Event), "1002 1001 4801 4712 4800 4900 1003 1004 4802 4711");
+}
+
+fn windows(view: View) -> String {
+    let options = Options { windows: vec![5 * SECOND, 20 * SECOND, 60 * SECOND], ..Options::new(view) };
+    print(&shop(), options, Window::Follow(5 * SECOND))
+}
+
+#[test]
+fn windows_time_model() {
+    assert_snapshot!(windows(View::TimeModel));
+}
+
+#[test]
+fn windows_system_event() {
+    assert_snapshot!(windows(View::SystemEvent));
+}
+
+#[test]
+fn windows_query_event() {
+    assert_snapshot!(windows(View::QueryEvent));
+}
+
+#[test]
+fn what_the_figures_lack_is_said() {
+    let filter = Filter::parse("class=Lock db=shop").unwrap();
+    let options = Options { filter, scope: Scope::Range, ..Options::new(View::SystemEvent) };
+    assert_snapshot!(print(&shop(), options, between(10, 20)));
+}
+
+#[test]
+fn empty_tables_say_why() {
+    let why = |trace: &Recent, filter: &str, window| {
+        let options = Options { filter: Filter::parse(filter).unwrap(), ..Options::new(View::SystemEvent) };
+        print(trace, options, window).lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!(why(&Recent::new(0), "", between(0, 5)), "  (no data yet — waiting for events)");
+    assert_eq!(why(&shop(), "", between(13, 14)), "  (nothing was observed in this time)");
+    assert_eq!(why(&shop(), "pid=1", between(0, 5)), "  (no session matches, or none was there)");
+    assert_eq!(why(&shop(), "kind=walwriter", between(0, 5)), "  (no active sessions)");
+}
+
+fn machine(format: Format, view: View) -> String {
+    let mut text = print(&shop(), Options { format, pid: Some(4711), ..Options::new(view) }, between(28, 30));
+    if format == Format::Json {
+        // Every line must be one object; shown over several lines, in which a change can be read.
+        text = text
+            .lines()
+            .map(|l| serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(l).unwrap()).unwrap() + "\n")
+            .collect();
+    }
+    text
+}
+
+#[test]
+fn json() {
+    for view in [View::TimeModel, View::SystemEvent, View::SessionEvent, View::QueryEvent, View::Active] {
+        assert_snapshot!(format!("json_{}", view.name()), machine(Format::Json, view));
+    }
+}
+
+#[test]
+fn csv() {
+    for view in [View::TimeModel, View::SystemEvent, View::SessionEvent, View::QueryEvent, View::Active] {
+        assert_snapshot!(format!("csv_{}", view.name()), machine(Format::Csv, view));
+    }
+}
+
+#[test]
+fn a_csv_header_is_printed_once() {
+    let trace = shop();
+    let mut renderer = Renderer::new(Options { format: Format::Csv, ..Options::new(View::TimeModel) });
+    let mut out = Vec::new();
+    for window in [between(0, 5), between(5, 10)] {
+        let answers: Vec<_> = renderer.questions(window).iter().map(|q| analysis::answer(&trace, q).unwrap()).collect();
+        renderer.write(&mut out, &answers).unwrap();
+    }
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.matches("fidelity").count(), 1);
+    let mut rows = ::csv::Reader::from_reader(text.as_bytes());
+    assert!(rows.records().map(Result::unwrap).count() > 4);
+}
+
+#[test]
+fn nothing_from_the_server_can_move_the_cursor() {
+    for format in [Format::Text, Format::Csv, Format::Json] {
+        for view in [View::TimeModel, View::SystemEvent, View::SessionEvent, View::QueryEvent, View::Active] {
+            let text = print(&shop(), Options { format, ..Options::new(view) }, between(0, 30));
+            let bad = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
+            assert_eq!(bad, None, "{format:?} {view:?}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_an_error_and_no_panic() {
+    struct Closed;
+    impl std::io::Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let trace = shop();
+    for format in [Format::Text, Format::Csv, Format::Json] {
+        let mut renderer = Renderer::new(Options { format, ..Options::new(View::TimeModel) });
+        let answers: Vec<_> = renderer.questions(between(0, 5)).iter().map(|q| analysis::answer(&trace, q).unwrap()).collect();
+        let error = renderer.write(&mut Closed, &answers).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe, "{format:?}");
+    }
+}
