@@ -24,7 +24,7 @@ use super::widgets::status::Status;
 use super::widgets::table::{self, Table};
 use super::widgets::tabs::Tabs;
 use super::widgets::themes::Picker;
-use crate::analysis::answer::{Answer, Body, TimeModel};
+use crate::analysis::answer::{Answer, Body};
 use crate::trace::clock::{Span, Ts};
 use crate::with_rows;
 use hits::Hits;
@@ -76,8 +76,7 @@ fn layer(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut 
         Some(Layer::Palette(palette)) => (&List { palette, state, theme }).render(area, buf, hits),
         Some(Layer::Themes(themes)) => (&Picker { themes, theme }).render(area, buf, hits),
         Some(Layer::Prompt(prompt)) => {
-            let bottom = Rect { y: area.bottom().saturating_sub(2), height: 2, ..area };
-            (&Bottom { prompt, rows: state.rows.len(), theme }).render(bottom, buf);
+            (&Bottom { prompt, rows: state.rows.len(), theme }).render(area, buf);
         }
         Some(Layer::Detail(_)) | None => {}
     }
@@ -115,7 +114,7 @@ fn present(state: &State, end: Ts) -> Ts {
 
 fn chart_notice(state: &State, answer: Option<&Answer>) -> String {
     match answer {
-        None if state.pulse.extent().is_none() => state.trouble().unwrap_or_else(|| "no data yet".into()),
+        None if state.pulse.extent().is_none() => String::new(),
         None => state.pane(slot::CHART).and_then(|p| p.error.clone()).unwrap_or_else(|| format!("reading {}", window(state))),
         Some(a) if a.coverage.observed_ns() == 0 => format!("no data {}", window(state)),
         Some(_) => String::new(),
@@ -150,11 +149,11 @@ pub fn sortable(state: &State) -> Vec<&'static str> {
 }
 
 fn scene<'a, R: Row>(rows: &[R], answer: &'a Answer, state: &'a State) -> Scene<'a> {
-    let model = |s| match state.answer(s).map(|a| &a.body) {
-        Some(Body::TimeModel(model)) => Some(model),
+    let glance = |s| match state.answer(s) {
+        Some(Answer { body: Body::TimeModel(model), coverage, .. }) => Some((coverage.observed_ns() > 0).then_some(model)),
         _ => None,
     };
-    let (short, medium): (Option<&TimeModel>, Option<&TimeModel>) = (model(slot::SHORT), model(slot::MEDIUM));
+    let (short, medium) = (glance(slot::SHORT), glance(slot::MEDIUM));
     let top_share = rows.iter().filter_map(Row::share).fold(0.0, f64::max);
     let exact = match &answer.body {
         Body::Events { events } => events.iter().any(|e| e.waits.is_some() || e.latency.is_some()),
@@ -176,7 +175,7 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     let Some(answer) = answer else {
         return match (state.pulse.extent(), state.trouble()) {
             (None, Some(trouble)) => make(format!("no data: {}", format::line(&trouble)), Role::Warn, vec![]),
-            (None, None) => make("no data yet".into(), Role::Dim, vec![]),
+            (None, None) => make("no data yet: looking for the server".into(), Role::Dim, vec![]),
             (Some(_), _) => make(format!("reading {}", window(state)), Role::Dim, vec![]),
         };
     };
@@ -211,7 +210,11 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     }
     let idle = match (state.hidden, state.idle) {
         (n, Idle::Hidden) if n > 0 => format!("{n} idle {} hidden: i shows them", if n == 1 { "row is" } else { "rows are" }),
-        _ => format!("{}: the server was observed and had nothing to do", window(state)),
+        _ => {
+            let seen = answer.extent.map_or(answer.window, |e| answer.window.clip(e));
+            let at = |ts| format::clock(answer.clock.wall(ts), &state.start.zone, true);
+            format!("{} to {}: the server was observed and had nothing to do", at(seen.start), at(seen.end))
+        }
     };
     let headline = match place.page {
         Page::Active | Page::Sessions => "no active sessions",

@@ -84,8 +84,8 @@ pub fn length(ns: u64) -> String {
     let s = (ns + SECOND / 2) / SECOND;
     match s {
         0..60 => format!("{s}s"),
-        _ if s % 3_600 == 0 => format!("{}h", s / 3_600),
-        _ if s % 60 == 0 => format!("{}m", s / 60),
+        _ if s.is_multiple_of(3_600) => format!("{}h", s / 3_600),
+        _ if s.is_multiple_of(60) => format!("{}m", s / 60),
         60..3_600 => format!("{}m{:02}s", s / 60, s % 60),
         _ => format!("{}h{:02}m", s / 3_600, s / 60 % 60),
     }

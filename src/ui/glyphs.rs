@@ -9,8 +9,8 @@ pub struct Glyphs {
     pub rising: [&'static str; 9],
     /// Empty to full from the left, in eighths.
     pub growing: [&'static str; 9],
-    /// Lowest to highest point of a sparkline.
-    pub spark: [&'static str; 8],
+    /// Lowest to highest point of a sparkline; never a whole cell, so that rows stay apart.
+    pub spark: [&'static str; 7],
     /// A point of a sparkline that was not observed.
     pub spark_gap: &'static str,
     /// Time that was not observed.
@@ -63,7 +63,7 @@ pub struct Glyphs {
 pub static UNICODE: Glyphs = Glyphs {
     rising: [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
     growing: [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"],
-    spark: ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
+    spark: ["▁", "▂", "▃", "▄", "▅", "▆", "▇"],
     spark_gap: "┈",
     hatch: "╱",
     rule: "─",
@@ -93,7 +93,7 @@ pub static UNICODE: Glyphs = Glyphs {
 pub static ASCII: Glyphs = Glyphs {
     rising: [" ", ".", ".", ":", ":", "=", "=", "#", "#"],
     growing: [" ", " ", " ", " ", "#", "#", "#", "#", "#"],
-    spark: [".", ":", "-", "=", "+", "*", "%", "#"],
+    spark: [".", ":", "-", "=", "+", "*", "#"],
     spark_gap: "/",
     hatch: "/",
     rule: "-",

@@ -48,6 +48,10 @@ pub fn wrap(text: &str, room: usize) -> Vec<&str> {
                 start = at;
                 used = width(line.get(start..i).unwrap_or_default());
                 space = None;
+                if used + w > room {
+                    lines.extend(line.get(start..i));
+                    (start, used) = (i, 0);
+                }
             }
             used += w;
             if cluster == " " {
@@ -121,7 +125,7 @@ mod tests {
         #[test]
         fn wrapping_neither_adds_nor_loses(text in "[ a-zé数👍]{0,60}", room in 2usize..20) {
             let lines = wrap(&text, room);
-            prop_assert_eq!(lines.concat(), text);
+            prop_assert_eq!(lines.concat(), text.as_str());
             for line in lines {
                 prop_assert!(width(line) <= room);
             }

@@ -94,7 +94,7 @@ impl Row for ActiveRow {
         Column::<Self>::new("time", Width::Fixed(8), 7, |r, _| Cell::Text(format::duration(r.time_ns).into(), r.tone()))
             .number(|a, b| a.time_ns.cmp(&b.time_ns))
             .help("its load in the window"),
-        Column::<Self>::new("SQL", Width::Share(14, 500, 8), 1, |r, _| {
+        Column::<Self>::new("SQL", Width::Text(14, 30), 1, |r, _| {
             if r.sql.text.is_empty() {
                 Cell::Empty
             } else {
@@ -121,6 +121,10 @@ impl Row for ActiveRow {
         look(self.state.name());
         look(&self.name);
         look(&self.sql.text);
+    }
+
+    fn load_ns(&self) -> u64 {
+        self.time_ns
     }
 
     fn share(&self) -> Option<f64> {

@@ -68,7 +68,7 @@ impl Row for EventRow {
         Column::<Self>::new("samples", Width::Fixed(8), 8, |r, _| Cell::dim(r.samples.to_string()))
             .number(|a, b| a.samples.cmp(&b.samples))
             .help("times a sample found a session in it: how much the row is worth believing"),
-        Column::<Self>::new("over time", Width::Share(8, 60, 4), 7, |r, _| Cell::Spark(&r.spark, Some(r.class)))
+        Column::<Self>::new("over time", Width::Share(8, 96, 4), 7, |r, _| Cell::Spark(&r.spark, Some(r.class)))
             .help("AAS over the window, each row to its own scale; dots were not observed"),
     ];
 
@@ -90,6 +90,10 @@ impl Row for EventRow {
 
     fn group(&self) -> u8 {
         u8::from(self.idle)
+    }
+
+    fn load_ns(&self) -> u64 {
+        if self.idle { 0 } else { self.time_ns }
     }
 
     fn share(&self) -> Option<f64> {

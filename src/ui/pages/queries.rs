@@ -18,7 +18,7 @@ pub(in crate::ui) fn id(sql: &Sql) -> String {
 }
 
 /// The text on one line.
-pub(super) fn text<'a>(sql: &'a Sql, tone: Tone) -> Cell<'a> {
+pub(super) fn text(sql: &Sql, tone: Tone) -> Cell<'_> {
     match (sql.text.is_empty(), sql.query) {
         (true, QueryId::NONE) => Cell::dim("no query known"),
         (true, _) => Cell::dim("text not known"),
@@ -29,7 +29,7 @@ pub(super) fn text<'a>(sql: &'a Sql, tone: Tone) -> Cell<'a> {
 impl Row for QueryRow {
     const ORDERED: Option<&'static str> = Some("time");
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::<Self>::new("query id", Width::Fixed(21), 0, |r, _| Cell::plain(id(&r.sql)))
+        Column::<Self>::new("query id", Width::Fit(8, 21), 0, |r, _| Cell::plain(id(&r.sql)))
             .right()
             .help("as pg_stat_statements shows it; a star: not the server's, see above"),
         Column::<Self>::new("time", Width::Fixed(8), 0, |r, _| Cell::plain(format::duration(r.time_ns)))
@@ -62,9 +62,9 @@ impl Row for QueryRow {
         })
         .name(|a, b| a.top.as_ref().map(|t| &t.name).cmp(&b.top.as_ref().map(|t| &t.name)))
         .help("event with the most time, CPU* included"),
-        Column::<Self>::new("over time", Width::Share(8, 30, 2), 4, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
+        Column::<Self>::new("over time", Width::Share(8, 96, 3), 4, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
             .help("AAS over the window, each row to its own scale, in the colour of its top wait"),
-        Column::<Self>::new("SQL", Width::Share(16, 500, 9), 1, |r, _| text(&r.sql, Tone::Plain))
+        Column::<Self>::new("SQL", Width::Text(26, 30), 1, |r, _| text(&r.sql, Tone::Plain))
             .help("text as one session sent it, on one line"),
     ];
 
@@ -88,6 +88,10 @@ impl Row for QueryRow {
         if let Some(top) = &self.top {
             look(&top.name);
         }
+    }
+
+    fn load_ns(&self) -> u64 {
+        self.time_ns
     }
 
     fn share(&self) -> Option<f64> {
