@@ -248,7 +248,8 @@ mod tests {
     fn it_shows_something_of_everything() {
         let Some(mut demo) = demo(2.0) else { return };
         let mut client = connect(&demo);
-        let wanted = ["lock:transactionid", "lock:tuple", "lock:advisory", "timeout:pgsleep", "io:walsync", "cpu", "idle", "idle in transaction"];
+        let wanted =
+            ["lock:transactionid", "lock:tuple", "lock:advisory", "timeout:pgsleep", "io:walsync", "cpu", "idle", "idle in transaction"];
         let sql = "SELECT lower(CASE WHEN state <> 'active' THEN state WHEN wait_event IS NULL THEN 'cpu'
                           ELSE wait_event_type || ':' || wait_event END)
                    FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";

@@ -111,7 +111,13 @@ struct Link<'a> {
     load: &'a dyn Fn(&str) -> Result<Theme>,
 }
 
-fn loop_until_left(state: &mut State, screen: &mut Screen, theme: &mut Theme, link: &Link<'_>, messages: &Receiver<Msg>) -> Result<Outcome> {
+fn loop_until_left(
+    state: &mut State,
+    screen: &mut Screen,
+    theme: &mut Theme,
+    link: &Link<'_>,
+    messages: &Receiver<Msg>,
+) -> Result<Outcome> {
     let began = Instant::now();
     let mut hits = Hits::default();
     let mut drawn: Option<(Instant, u64)> = None;

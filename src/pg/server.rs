@@ -150,7 +150,7 @@ impl Attached {
             status,
             names,
             registered,
-            titles: RefCell::default(),
+            titles: RefCell::new(Titles::new(layout.major)),
             titled: RefCell::default(),
             host_pids: RefCell::default(),
         })
@@ -225,14 +225,16 @@ impl Attached {
         self.procs.proc(slot)
     }
 
-    /// Index of the status row of the process in a slot.
+    /// Index of the status row of the process in a slot. From 17 on, that of the slot. Before, backends have a number of their own, and the rows
+    /// of auxiliary processes follow behind; the startup process of a standby has such a number and its row behind nevertheless.
     #[inline]
     pub(super) fn row_of(&self, slot: usize, pid: i32) -> Option<usize> {
         let Some(member) = self.layout.proc.backend_id else { return Some(slot) };
-        match self.procs.u32(slot, member)?.cast_signed() {
-            id if id > 0 => Some(id as usize - 1),
-            _ => (self.status.max_backends()..self.status.slots()).find(|row| self.status.names(*row, pid)),
+        let id = self.procs.u32(slot, member)?.cast_signed();
+        if id > 0 && self.status.names(id as usize - 1, pid) {
+            return Some(id as usize - 1);
         }
+        (self.status.max_backends()..self.status.slots()).find(|row| self.status.names(*row, pid))
     }
 
     /// The short part of a process's status row.

@@ -39,7 +39,14 @@ pub fn run(which: &Which) -> Result<ExitCode> {
     };
     for postmaster in &servers {
         let container = if postmaster.container { ", in a container" } else { "" };
-        writeln!(out, "\nPostgreSQL {}: postmaster {}, port {}, {}{container}", postmaster.version, postmaster.pid, postmaster.port, postmaster.pgdata.display())?;
+        writeln!(
+            out,
+            "\nPostgreSQL {}: postmaster {}, port {}, {}{container}",
+            postmaster.version,
+            postmaster.pid,
+            postmaster.port,
+            postmaster.pgdata.display()
+        )?;
         print(&examine_target(&machine, &Target::probe(postmaster)), &mut out)?;
     }
     if servers.is_empty() {

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 /// Why there is no live picture in a build without capture.
 #[cfg(not(all(feature = "capture", target_os = "linux")))]
-pub const NO_CAPTURE: &str = "this build cannot read a running server (it needs Linux and the feature 'capture'); play a scenario with --script FILE";
+pub const NO_CAPTURE: &str =
+    "this build cannot read a running server (it needs Linux and the feature 'capture'); play a scenario with --script FILE";
 
 /// Blocks kept in memory, bytes. At 100 Hz an hour of 100 sessions takes a tenth of it.
 const MEMORY: usize = 192 << 20;
@@ -46,7 +47,9 @@ pub fn open(wish: &Wish) -> Result<Opened> {
     while trace.0.extent().is_none() {
         match batches.recv_timeout(FIRST) {
             Ok(batch) => trace.0.absorb(batch),
-            Err(RecvTimeoutError::Timeout) => bail!("no sample after {} s: is the server stopped or the machine overloaded? Try again, or run doctor", FIRST.as_secs()),
+            Err(RecvTimeoutError::Timeout) => {
+                bail!("no sample after {} s: is the server stopped or the machine overloaded? Try again, or run doctor", FIRST.as_secs())
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 let Link::Ended { why } = &trace.0.health().link else { bail!("the capture ended before its first sample") };
                 bail!("{why}");

@@ -50,7 +50,9 @@ impl Wish {
         let windows = flags.window.as_deref().map(windows).transpose()?.unwrap_or_default();
         let interval_ns = interval(flags.interval, config.interval, &windows)?;
         let zone = match flags.tz.as_ref().or(config.tz.as_ref()) {
-            Some(name) => TimeZone::get(name).map_err(|_| Usage(format!("unknown time zone '{name}': use a name such as Europe/Berlin or UTC")))?,
+            Some(name) => {
+                TimeZone::get(name).map_err(|_| Usage(format!("unknown time zone '{name}': use a name such as Europe/Berlin or UTC")))?
+            }
             None => TimeZone::system(),
         };
         if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
@@ -76,9 +78,11 @@ impl Wish {
 fn interval(flag: Option<u32>, config: Option<u32>, windows: &[u64]) -> Result<u64> {
     let seconds = |s: u32| u64::from(s) * SECOND;
     match (flag, windows.first()) {
-        (Some(i), Some(first)) if seconds(i) != *first => {
-            Err(Usage(format!("the first window is {} s, but the interval is {i} s: make them equal, or leave out --interval", *first / SECOND)).into())
-        }
+        (Some(i), Some(first)) if seconds(i) != *first => Err(Usage(format!(
+            "the first window is {} s, but the interval is {i} s: make them equal, or leave out --interval",
+            *first / SECOND
+        ))
+        .into()),
         (_, Some(first)) => Ok(*first),
         (flag, None) => Ok(seconds(flag.or(config).unwrap_or(INTERVAL))),
     }
@@ -124,7 +128,8 @@ fn filter(flags: &Live, pid: Option<i32>) -> Result<Filter> {
         filter = filter.and(Term::Pid(pid));
     }
     if let Some(text) = &flags.query_id {
-        let id = QueryId::parse(text).ok_or_else(|| Usage(format!("--query-id {text}: not a query id (signed, unsigned or 0x hexadecimal)")))?;
+        let id =
+            QueryId::parse(text).ok_or_else(|| Usage(format!("--query-id {text}: not a query id (signed, unsigned or 0x hexadecimal)")))?;
         filter = filter.and(Term::Query(id));
     }
     Ok(filter)
@@ -138,7 +143,15 @@ mod tests {
     fn windows_read_and_are_checked() {
         assert_eq!(windows("5s,1m,5m").unwrap(), [5 * SECOND, 60 * SECOND, 300 * SECOND]);
         assert_eq!(windows("7").unwrap(), [7 * SECOND]);
-        for (bad, says) in [("5s,5s", "longer"), ("1m,5s", "longer"), ("5x", "length"), ("0s", "length"), ("", "length"), ("1s,2s,3s,4s", "at most 3"), ("5sm", "length")] {
+        for (bad, says) in [
+            ("5s,5s", "longer"),
+            ("1m,5s", "longer"),
+            ("5x", "length"),
+            ("0s", "length"),
+            ("", "length"),
+            ("1s,2s,3s,4s", "at most 3"),
+            ("5sm", "length"),
+        ] {
             let error = windows(bad).unwrap_err();
             assert!(error.to_string().contains(says) && error.downcast_ref::<Usage>().is_some(), "{bad}: {error}");
         }

@@ -132,7 +132,12 @@ impl Chart<'_> {
             let place = Rect { x: area.x, y: plot.y + n, width: plot.x.saturating_sub(area.x + 1), height: 1 };
             put_right(buf, place, text, style);
         };
-        let rows = [Some(0), (plot.height >= 4).then_some(plot.height / 2), (plot.height >= 8).then_some(plot.height / 4), (plot.height >= 8).then_some(plot.height * 3 / 4)];
+        let rows = [
+            Some(0),
+            (plot.height >= 4).then_some(plot.height / 2),
+            (plot.height >= 8).then_some(plot.height / 4),
+            (plot.height >= 8).then_some(plot.height * 3 / 4),
+        ];
         let line = self.capacity_row(plot);
         for n in rows.into_iter().flatten().filter(|n| Some(*n) != line) {
             let v = self.top * f64::from(plot.height - n) / f64::from(plot.height);
@@ -266,5 +271,6 @@ impl Chart<'_> {
 }
 
 fn zone_name(zone: &TimeZone, wall_ns: i64) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(wall_ns)).map_or_else(|_| String::new(), |at| zone.to_offset_info(at).abbreviation().to_string())
+    jiff::Timestamp::from_nanosecond(i128::from(wall_ns))
+        .map_or_else(|_| String::new(), |at| zone.to_offset_info(at).abbreviation().to_string())
 }

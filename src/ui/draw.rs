@@ -181,7 +181,8 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
         };
     };
     if answer.coverage.observed_ns() == 0 {
-        let why = state.trouble().map_or_else(|| "nothing was recorded then: G follows time again".into(), |t| format::line(&t).into_owned());
+        let why =
+            state.trouble().map_or_else(|| "nothing was recorded then: G follows time again".into(), |t| format::line(&t).into_owned());
         return make(format!("no data {}", window(state)), Role::Warn, vec![why]);
     }
     let nothing = match &answer.body {
@@ -194,11 +195,19 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     }
     if !place.words.is_empty() && answer.total_rows > 0 {
         let words = place.words.iter().map(|w| format!("\"{}\"", format::line(w))).collect::<Vec<_>>().join(" and ");
-        return make(format!("no row contains {words}"), Role::Warn, vec![format!("{} rows without it; Esc drops the words", answer.total_rows)]);
+        return make(
+            format!("no row contains {words}"),
+            Role::Warn,
+            vec![format!("{} rows without it; Esc drops the words", answer.total_rows)],
+        );
     }
     if !place.crumbs.is_empty() && answer.db_time_ns == 0 && state.hidden == 0 {
         let filter = place.crumbs.iter().map(|c| format::line(&c.label).into_owned()).collect::<Vec<_>>().join(", ");
-        return make(format!("nothing matches the filter: {filter}"), Role::Warn, vec![format!("{}; Backspace goes back, / edits the filter", window(state))]);
+        return make(
+            format!("nothing matches the filter: {filter}"),
+            Role::Warn,
+            vec![format!("{}; Backspace goes back, / edits the filter", window(state))],
+        );
     }
     let idle = match (state.hidden, state.idle) {
         (n, Idle::Hidden) if n > 0 => format!("{n} idle {} hidden: i shows them", if n == 1 { "row is" } else { "rows are" }),

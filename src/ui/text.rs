@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn wide_joined_combining_and_right_to_left_text_is_cut_to_the_cell() {
-        for text in ["数据库连接池", "👩‍👩‍👧‍👦 family", "e\u{301}a\u{308}o", "שלום עולם", "plain", "", "a\u{200b}b"] {
+        for text in ["数据库连接池", "👩‍👩‍👧‍👦 family", "e\u{301}a\u{308}o", "שלום עולם", "plain", "", "a\u{200b}b"]
+        {
             for room in 0..20 {
                 let cut = fit(text, room, "…");
                 assert!(width(&cut) <= room, "{text} at {room}: {cut}");

@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn scales_end_at_round_numbers() {
-        for (value, top) in [(0.0, 1.0), (0.3, 1.0), (1.1, 1.5), (7.0, 8.0), (8.0, 8.0), (11.0, 15.0), (1_234.0, 1_500.0), (f64::NAN, 1.0)] {
+        for (value, top) in [(0.0, 1.0), (0.3, 1.0), (1.1, 1.5), (7.0, 8.0), (8.0, 8.0), (11.0, 15.0), (1_234.0, 1_500.0), (f64::NAN, 1.0)]
+        {
             assert_eq!(round_up(value), top, "{value}");
         }
         assert_eq!((value(0.75), value(12.0), value(8.0), value(250_000.0)), ("0.8".into(), "12".into(), "8".into(), "250K".into()));

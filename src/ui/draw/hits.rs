@@ -111,6 +111,9 @@ mod tests {
         assert_eq!(hits.at(25, 3), Some(Target::Popup));
         assert_eq!(hits.at(11, 3), Some(Target::Chart));
         assert_eq!(hits.at(0, 0), None);
-        assert_eq!((hits.instant(10), hits.instant(60), hits.instant(300), hits.instant(0)), (Some(Ts(1_000)), Some(Ts(1_500)), Some(Ts(2_000)), Some(Ts(1_000))));
+        assert_eq!(
+            (hits.instant(10), hits.instant(60), hits.instant(300), hits.instant(0)),
+            (Some(Ts(1_000)), Some(Ts(1_500)), Some(Ts(2_000)), Some(Ts(1_000)))
+        );
     }
 }

@@ -69,7 +69,11 @@ pub fn areas((width, height): (u16, u16), state: &State) -> Areas {
     let chart = chart.clamp(5, 26);
     let fixed = 1 + banner + chart + 1 + 1 + 1;
     let rest = height.saturating_sub(fixed);
-    let preview = if state.sql == Sql::Wrapped && state.layer.is_none() && state.has_sql() { (rest / 3).clamp(2, 12).min(rest.saturating_sub(3)) } else { 0 };
+    let preview = if state.sql == Sql::Wrapped && state.layer.is_none() && state.has_sql() {
+        (rest / 3).clamp(2, 12).min(rest.saturating_sub(3))
+    } else {
+        0
+    };
     let mut y = 0u16;
     let mut take = |h: u16| {
         let h = h.min(height.saturating_sub(y));

@@ -50,12 +50,16 @@ impl Row for ActiveRow {
         Column::<Self>::new("kind", Width::Fit(6, 20), 9, |r, _| Cell::Text(r.who.kind.name().into(), r.tone()))
             .name(|a, b| a.who.kind.name().cmp(b.who.kind.name()))
             .help("backend type"),
-        Column::<Self>::new("user", Width::Fit(4, 14), 5, |r, _| Cell::Text(format::line(&r.who.user.show()).into_owned().into(), r.tone()))
-            .name(|a, b| a.who.user.show().cmp(&b.who.user.show()))
-            .help("user"),
-        Column::<Self>::new("db", Width::Fit(4, 14), 6, |r, _| Cell::Text(format::line(&r.who.database.show()).into_owned().into(), r.tone()))
-            .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
-            .help("database"),
+        Column::<Self>::new("user", Width::Fit(4, 14), 5, |r, _| {
+            Cell::Text(format::line(&r.who.user.show()).into_owned().into(), r.tone())
+        })
+        .name(|a, b| a.who.user.show().cmp(&b.who.user.show()))
+        .help("user"),
+        Column::<Self>::new("db", Width::Fit(4, 14), 6, |r, _| {
+            Cell::Text(format::line(&r.who.database.show()).into_owned().into(), r.tone())
+        })
+        .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
+        .help("database"),
         Column::<Self>::new("app", Width::Fit(4, 16), 8, |r, _| Cell::Text(format::line(&r.who.application), r.tone()))
             .name(|a, b| a.who.application.cmp(&b.who.application))
             .help("application_name"),

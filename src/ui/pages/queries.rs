@@ -38,8 +38,10 @@ impl Row for QueryRow {
         Column::<Self>::new("%DB", Width::Fixed(6), 0, |r, _| Cell::plain(format::share(r.db_share)))
             .number(|a, b| a.db_share.unwrap_or(-1.0).total_cmp(&b.db_share.unwrap_or(-1.0)))
             .help("share of all DB Time, not only of what has an id"),
-        Column::<Self>::new("load", Width::Share(8, 24, 2), 2, |r, s| Cell::Bar(r.db_share.unwrap_or(0.0) / s.top_share, Parts::Many(&r.classes)))
-            .help("the same as a bar, coloured by wait class; the largest row is the full length"),
+        Column::<Self>::new("load", Width::Share(8, 24, 2), 2, |r, s| {
+            Cell::Bar(r.db_share.unwrap_or(0.0) / s.top_share, Parts::Many(&r.classes))
+        })
+        .help("the same as a bar, coloured by wait class; the largest row is the full length"),
         Column::<Self>::new("AAS", Width::Fixed(6), 3, |r, _| Cell::plain(format::aas(r.aas)))
             .number(|a, b| a.aas.total_cmp(&b.aas))
             .help("average active sessions in it"),
@@ -62,7 +64,8 @@ impl Row for QueryRow {
         .help("event with the most time, CPU* included"),
         Column::<Self>::new("over time", Width::Share(8, 30, 2), 4, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
             .help("AAS over the window, each row to its own scale, in the colour of its top wait"),
-        Column::<Self>::new("SQL", Width::Share(16, 500, 9), 1, |r, _| text(&r.sql, Tone::Plain)).help("text as one session sent it, on one line"),
+        Column::<Self>::new("SQL", Width::Share(16, 500, 9), 1, |r, _| text(&r.sql, Tone::Plain))
+            .help("text as one session sent it, on one line"),
     ];
 
     fn key(&self) -> RowKey {

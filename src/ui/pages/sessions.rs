@@ -56,8 +56,10 @@ impl Row for SessionRow {
         Column::<Self>::new("%DB", Width::Fixed(6), 0, |r, _| Cell::plain(format::share(r.db_share)))
             .number(|a, b| by_share(a.db_share, b.db_share))
             .help("share of DB Time"),
-        Column::<Self>::new("load", Width::Share(8, 30, 3), 3, |r, s| Cell::Bar(r.db_share.unwrap_or(0.0) / s.top_share, Parts::Many(&r.classes)))
-            .help("the same as a bar, coloured by wait class; the largest row is the full length"),
+        Column::<Self>::new("load", Width::Share(8, 30, 3), 3, |r, s| {
+            Cell::Bar(r.db_share.unwrap_or(0.0) / s.top_share, Parts::Many(&r.classes))
+        })
+        .help("the same as a bar, coloured by wait class; the largest row is the full length"),
         Column::<Self>::new("AAS", Width::Fixed(6), 5, |r, _| Cell::plain(format::aas(r.aas)))
             .number(|a, b| a.aas.total_cmp(&b.aas))
             .help("its share of the time it could have been active: 1 is always"),

@@ -108,7 +108,8 @@ impl Camera {
     /// Moves a window that stands still by `by` nanoseconds, earlier or later, between `extent`'s start and end.
     pub fn shift(&mut self, by: i64, extent: Span) {
         let Hold::Paused(span) = self.hold else { return };
-        let start = if by < 0 { (span.start - by.unsigned_abs()).max(extent.start.min(span.start)) } else { span.start + by.unsigned_abs() };
+        let start =
+            if by < 0 { (span.start - by.unsigned_abs()).max(extent.start.min(span.start)) } else { span.start + by.unsigned_abs() };
         self.still(within(Span::new(start, start + span.len()), extent.end.max(span.end)));
     }
 }

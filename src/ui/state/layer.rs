@@ -39,10 +39,8 @@ impl Palette {
     /// Actions whose title or name holds the typed characters in order, best first.
     pub fn found(&self) -> Vec<Action> {
         let typed = self.line.text().to_lowercase();
-        let mut found: Vec<(usize, Action)> = TABLE
-            .iter()
-            .filter_map(|e| Some((fuzzy(&typed, e.title).or_else(|| fuzzy(&typed, e.name))?, e.action)))
-            .collect();
+        let mut found: Vec<(usize, Action)> =
+            TABLE.iter().filter_map(|e| Some((fuzzy(&typed, e.title).or_else(|| fuzzy(&typed, e.name))?, e.action))).collect();
         found.sort_by_key(|(distance, _)| *distance);
         found.into_iter().map(|(_, action)| action).collect()
     }

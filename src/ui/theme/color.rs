@@ -50,7 +50,8 @@ impl Environment {
         if self.no_color || term.is_empty() || term == "dumb" || term.starts_with("vt") {
             return Depth::Mono;
         }
-        let promised = ["kitty", "ghostty", "alacritty", "foot", "wezterm", "contour"].iter().any(|t| term.contains(t)) || term.contains("direct");
+        let promised =
+            ["kitty", "ghostty", "alacritty", "foot", "wezterm", "contour"].iter().any(|t| term.contains(t)) || term.contains("direct");
         let claimed = !self.multiplexed && matches!(self.colorterm.as_str(), "truecolor" | "24bit");
         if promised || claimed {
             Depth::True
@@ -115,7 +116,10 @@ impl Paint {
                 paint.ansi = u8::try_from(i).ok();
             } else {
                 let names: Vec<_> = ANSI.iter().map(|(n, _, _)| *n).collect();
-                return Err(format!("'{word}' is not a colour: use #rrggbb, 0 to 255, default, a name from [palette], or {}", names.join(", ")));
+                return Err(format!(
+                    "'{word}' is not a colour: use #rrggbb, 0 to 255, default, a name from [palette], or {}",
+                    names.join(", ")
+                ));
             }
         }
         Ok(paint)

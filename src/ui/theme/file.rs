@@ -107,7 +107,8 @@ impl Sheet {
             Paint::parse(text).map_err(|e| anyhow!("theme {origin}: {e}"))
         };
         for (name, look) in &file.roles {
-            let role = Role::find(name).ok_or_else(|| anyhow!("theme {origin}: {}", unknown("role", name, Role::ALL.iter().map(|r| r.name()))))?;
+            let role =
+                Role::find(name).ok_or_else(|| anyhow!("theme {origin}: {}", unknown("role", name, Role::ALL.iter().map(|r| r.name()))))?;
             let whole = match look {
                 Look::Foreground(fg) => Whole { fg: Some(fg.clone()), ..Whole::default() },
                 Look::Whole(whole) => whole.clone(),
@@ -124,8 +125,9 @@ impl Sheet {
             sheet.roles.push((role, ink));
         }
         for (name, color) in &file.classes {
-            let class = WaitClass::parse(name)
-                .ok_or_else(|| anyhow!("theme {origin}: {}", unknown("wait class", name, WaitClass::ALL.iter().map(|c| c.name().trim_end_matches('*')))))?;
+            let class = WaitClass::parse(name).ok_or_else(|| {
+                anyhow!("theme {origin}: {}", unknown("wait class", name, WaitClass::ALL.iter().map(|c| c.name().trim_end_matches('*'))))
+            })?;
             sheet.classes.push((class, paint(color)?));
         }
         Ok(sheet)

@@ -45,7 +45,14 @@ impl Widget for &Panel<'_> {
         let title = row(area, 0);
         buf.set_style(title, self.theme.of(Role::Header));
         let text = format!(" {}", format::line(&self.detail.subject.label()));
-        put(buf, title, title.x, title.y, &fit(&text, usize::from(area.width), self.theme.glyphs().ellipsis), self.theme.of(Role::HeaderSorted));
+        put(
+            buf,
+            title,
+            title.x,
+            title.y,
+            &fit(&text, usize::from(area.width), self.theme.glyphs().ellipsis),
+            self.theme.of(Role::HeaderSorted),
+        );
         let inner = Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height - 1 };
         let lines = lines(self.detail, self.state, inner.width);
         (&Scrolled { lines: &lines, offset: self.detail.offset, base: self.theme.of(Role::Text), theme: self.theme }).render(inner, buf);
@@ -70,7 +77,9 @@ fn lines(detail: &Detail, state: &State, width: u16) -> Vec<Line> {
             fact(&mut out, "raw value", &format!("0x{:08X}", event.0));
         }
         Subject::Everything => out.text(Role::Text, "All load: the time of all sessions that were not idle, on CPU and waiting."),
-        Subject::Idle => out.text(Role::Text, "Waiting for the next command, main loops of background processes, their pacing sleeps: no load."),
+        Subject::Idle => {
+            out.text(Role::Text, "Waiting for the next command, main loops of background processes, their pacing sleeps: no load.")
+        }
     }
     load(&mut out, state);
     events(&mut out, state);
@@ -137,7 +146,15 @@ fn query(out: &mut Lines, sql: &Sql) {
     }
     if sql.text.is_empty() {
         let known = sql.query == crate::trace::record::QueryId::NONE;
-        fact(out, "text", if known { "load without a query id: utility commands, or ids are not computed" } else { "not known: no session was seen running it" });
+        fact(
+            out,
+            "text",
+            if known {
+                "load without a query id: utility commands, or ids are not computed"
+            } else {
+                "not known: no session was seen running it"
+            },
+        );
     } else {
         text(out, sql, "SQL");
     }
@@ -165,7 +182,10 @@ fn events(out: &mut Lines, state: &State) {
     out.heading("Share by event");
     for e in events.iter().take(LISTED) {
         out.line(vec![
-            Piece::Text(if e.idle { Role::Dim } else { Role::Text }, format!("{:>6} {:>9}  ", format::share(e.db_share), format::duration(e.time_ns))),
+            Piece::Text(
+                if e.idle { Role::Dim } else { Role::Text },
+                format!("{:>6} {:>9}  ", format::share(e.db_share), format::duration(e.time_ns)),
+            ),
             Piece::Swatch(e.class),
             Piece::Text(if e.idle { Role::Dim } else { Role::Text }, format!(" {}{}", e.name, if e.idle { " (idle)" } else { "" })),
         ]);
@@ -179,7 +199,8 @@ fn queries(out: &mut Lines, state: &State, width: u16) {
     }
     out.heading("Queries");
     for q in queries.iter().take(LISTED) {
-        let head = format!("{:>6} {:>9}  {:>21} ", format::share(q.db_share), format::duration(q.time_ns), crate::ui::pages::queries::id(&q.sql));
+        let head =
+            format!("{:>6} {:>9}  {:>21} ", format::share(q.db_share), format::duration(q.time_ns), crate::ui::pages::queries::id(&q.sql));
         let room = usize::from(width).saturating_sub(head.len());
         let line = format::line(&q.sql.text);
         out.line(vec![Piece::Text(Role::Text, head), Piece::Text(Role::Dim, fit(&line, room, "…").into_owned())]);

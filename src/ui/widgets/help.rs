@@ -24,7 +24,10 @@ const WORDS: [(&str, &str); 7] = [
     ("DB Time", "time of all sessions that were not idle: CPU* and waits together. Two sessions busy for one second are two seconds."),
     ("AAS", "average active sessions: DB Time divided by the time observed. More than the server's CPUs means that sessions queue."),
     ("idle", "waiting for the client's next command, main loops of background processes, their pacing sleeps: not load, in no share."),
-    ("sampled", "every session is looked at so many times a second, and each look stands for the time since the one before. Counts and lengths of single waits are not known from samples and never invented."),
+    (
+        "sampled",
+        "every session is looked at so many times a second, and each look stands for the time since the one before. Counts and lengths of single waits are not known from samples and never invented.",
+    ),
     ("gap", "time that was not observed: hatched on the chart, dots in sparklines. A gap is never counted as zero load."),
     ("time", "of all sessions together, so it can exceed the window's length."),
 ];

@@ -26,7 +26,14 @@ impl Widget for &Preview<'_> {
         for x in area.left()..area.right() {
             dot(buf, x, area.y, self.theme.glyphs().rule, self.theme.of(Role::Rule));
         }
-        put(buf, area, area.x + 2, area.y, &format!(" SQL{} ", if self.sql.truncated { ", cut by the server" } else { "" }), self.theme.of(Role::Dim));
+        put(
+            buf,
+            area,
+            area.x + 2,
+            area.y,
+            &format!(" SQL{} ", if self.sql.truncated { ", cut by the server" } else { "" }),
+            self.theme.of(Role::Dim),
+        );
         let text = format::block(&self.sql.text);
         let lines = wrap(&text, usize::from(area.width.saturating_sub(2)));
         for (n, line) in (1..area.height).zip(&lines) {

@@ -26,13 +26,23 @@ impl Widget for &Bottom<'_> {
         let (hint, role) = match &self.prompt.error {
             Some(error) => (crate::ui::format::line(error).into_owned(), Role::PromptError),
             None => (
-                format!("words narrow the rows ({} now); class=Lock event=IO:DataFileRead pid=4711 query=-42 db=shop user=app kind=client", self.rows),
+                format!(
+                    "words narrow the rows ({} now); class=Lock event=IO:DataFileRead pid=4711 query=-42 db=shop user=app kind=client",
+                    self.rows
+                ),
                 Role::Prompt,
             ),
         };
         let above = row(area, 0);
         buf.set_style(area.intersection(buf.area), self.theme.of(Role::Prompt));
-        put(buf, above, above.x + 1, above.y, &super::super::text::fit(&hint, usize::from(area.width.saturating_sub(2)), self.theme.glyphs().ellipsis), self.theme.of(role));
+        put(
+            buf,
+            above,
+            above.x + 1,
+            above.y,
+            &super::super::text::fit(&hint, usize::from(area.width.saturating_sub(2)), self.theme.glyphs().ellipsis),
+            self.theme.of(role),
+        );
         line(&self.prompt.line, " /", row(area, 1), buf, self.theme);
     }
 }

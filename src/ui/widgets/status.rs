@@ -132,8 +132,13 @@ fn tier(answer: &Answer) -> Option<String> {
 
 /// What was lost, when anything was.
 fn losses(health: &Health) -> impl Iterator<Item = String> {
-    [("drops", health.dropped_records.max(health.dropped_blocks)), ("gaps", health.gaps), ("unread", health.unread), ("invalid", health.invalid)]
-        .into_iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(what, n)| format!("{what} {n}"))
+    [
+        ("drops", health.dropped_records.max(health.dropped_blocks)),
+        ("gaps", health.gaps),
+        ("unread", health.unread),
+        ("invalid", health.invalid),
+    ]
+    .into_iter()
+    .filter(|(_, n)| *n > 0)
+    .map(|(what, n)| format!("{what} {n}"))
 }

@@ -87,7 +87,9 @@ fn place<R: Row>(rows: &[R], order: &[usize], scene: &Scene<'_>, area: Rect) -> 
         .collect();
     let need = |columns: &[(&Column<R>, u16, u16)]| columns.iter().fold(0u16, |sum, (_, w, _)| sum.saturating_add(w + gap));
     while need(&columns) > room.saturating_add(gap) {
-        let Some((i, _)) = columns.iter().enumerate().filter(|(_, (c, _, _))| c.rank > 0).max_by_key(|(i, (c, _, _))| (c.rank, *i)) else { break };
+        let Some((i, _)) = columns.iter().enumerate().filter(|(_, (c, _, _))| c.rank > 0).max_by_key(|(i, (c, _, _))| (c.rank, *i)) else {
+            break;
+        };
         columns.remove(i);
     }
     let mut left = room.saturating_add(gap).saturating_sub(need(&columns));
