@@ -27,5 +27,6 @@ pub mod pg;
 pub mod render;
 pub mod run;
 pub mod session;
+pub mod show;
 pub mod trace;
 pub mod ui;

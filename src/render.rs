@@ -4,7 +4,6 @@
 
 pub mod csv;
 pub mod json;
-pub mod show;
 pub mod text;
 
 use crate::analysis::answer::{ActiveRow, Answer, Body};

@@ -74,7 +74,11 @@ fn a_server_that_is_not_there_is_one_line_and_status_1() {
 
 #[test]
 fn an_unknown_event_names_the_nearest() {
-    refused(&["--script", &scenario("storm"), "--event", "IO:DataFileRaed", "--format", "text"], 1, &["IO:DataFileRaed", "IO:DataFileRead"]);
+    refused(
+        &["--script", &scenario("storm"), "--event", "IO:DataFileRaed", "--format", "text"],
+        1,
+        &["IO:DataFileRaed", "IO:DataFileRead"],
+    );
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn a_scenario_plays_as_text_json_and_csv() {
         ("time_model", "json", "\"db_time_ms\""),
         ("active", "csv", "pid"),
     ] {
-        let out = run(&["--script", &scenario("storm"), "--view", view, "--format", format, "--interval", "1", "--count", "1"]);
+        let out = run(&["--script", &scenario("mix"), "--view", view, "--format", format, "--interval", "1", "--count", "1"]);
         let text = String::from_utf8(out.stdout).unwrap();
         assert!(out.status.success(), "{view} {format}: {}", String::from_utf8_lossy(&out.stderr));
         assert!(text.contains(has), "{view} {format}: {text}");

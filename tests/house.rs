@@ -64,7 +64,12 @@ fn uses(text: &str) -> BTreeSet<String> {
                     '{' => depth += 1,
                     '}' if depth == 0 => break,
                     '}' => depth -= 1,
-                    ',' if depth == 0 => fresh = true,
+                    ',' if depth == 0 => {
+                        fresh = true;
+                        if !word.is_empty() {
+                            found.insert(std::mem::take(&mut word));
+                        }
+                    }
                     c if (c.is_alphanumeric() || c == '_') && fresh && depth == 0 => word.push(c),
                     c if c.is_whitespace() => {}
                     _ => {

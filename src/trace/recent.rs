@@ -41,6 +41,8 @@ pub struct Recent {
 const FAN_IN: usize = 8;
 /// Highest level: 8^4 blocks of a quarter of a second are 17 minutes.
 const TOP: u8 = 4;
+/// Rows of a merged block at most: busy sessions gain nothing from merging, and it would make the viewer wait.
+const MERGED: usize = 1 << 16;
 
 impl Recent {
     /// Keeps blocks of about `limit` bytes.
@@ -82,7 +84,8 @@ impl Recent {
         loop {
             let Some(&(level, _)) = self.blocks.back() else { return };
             let run = self.blocks.iter().rev().take_while(|(l, _)| *l == level).count();
-            if level >= TOP || run < FAN_IN {
+            let rows: usize = self.blocks.iter().rev().take(run).map(|(_, b)| b.len()).sum();
+            if level >= TOP || run < FAN_IN || rows > MERGED {
                 return;
             }
             let parts: Vec<_> = self.blocks.drain(self.blocks.len() - run..).collect();

@@ -12,7 +12,8 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
 };
 use ratatui::crossterm::{execute, queue};
 use std::io::{BufWriter, Stdout, Write, stdout};
@@ -84,7 +85,11 @@ impl Screen {
 
     /// Forgets what the terminal is believed to show.
     pub fn clear(&mut self) -> Result<()> {
-        self.terminal.clear().context("cannot clear the terminal")
+        // Not the library's own: that asks the terminal where its cursor is, and some never answer.
+        queue!(self.terminal.backend_mut(), Clear(ClearType::All)).context("cannot write to the terminal")?;
+        // Forgets the last picture, so that the next one is drawn whole.
+        self.terminal.swap_buffers();
+        Ok(())
     }
 
     /// Puts text into the clipboard of the user's terminal.
