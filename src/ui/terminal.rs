@@ -8,6 +8,7 @@ use crossbeam_channel::Sender;
 use ratatui::Frame;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::style::Print;
@@ -82,9 +83,11 @@ impl Screen {
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate).context("cannot write to the terminal")
     }
 
-    /// Forgets what the terminal is believed to show.
+    /// Forgets what the terminal is believed to show. Not [`Terminal::clear`]: that one asks the terminal where its cursor is, and the key thread
+    /// would take the reply.
     pub fn clear(&mut self) -> Result<()> {
-        self.terminal.clear().context("cannot clear the terminal")
+        let (width, height) = self.size()?;
+        self.terminal.resize(Rect::new(0, 0, width, height)).context("cannot clear the terminal")
     }
 
     /// Puts text into the clipboard of the user's terminal.
@@ -123,6 +126,8 @@ fn reset_hook(hook: Hook) {
 }
 
 fn take(mouse: Mouse) -> std::io::Result<()> {
+    // Somebody else may have changed the mode behind our back: what is believed to be raw is set anew.
+    disable_raw_mode()?;
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
     if mouse == Mouse::On {
