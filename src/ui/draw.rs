@@ -36,6 +36,31 @@ use ratatui::widgets::{StatefulWidget, Widget};
 
 /// Draws the state.
 pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Hits {
+    let hits = picture(frame, state, theme);
+    if state.start.ascii {
+        only_ascii(frame.buffer_mut());
+    }
+    hits
+}
+
+/// Replaces what the terminal cannot show: server text, units, marks.
+fn only_ascii(buf: &mut Buffer) {
+    for cell in &mut buf.content {
+        if !cell.symbol().is_ascii() {
+            let plain = match cell.symbol() {
+                "µ" => "u",
+                "—" | "–" => "-",
+                "≥" => ">",
+                "†" => "+",
+                "…" => "~",
+                _ => "?",
+            };
+            cell.set_symbol(plain);
+        }
+    }
+}
+
+fn picture(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Hits {
     let mut hits = Hits::default();
     let area = frame.area();
     let buf = frame.buffer_mut();
@@ -50,7 +75,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Hits {
     (&Status { state, theme }).render(areas.status, buf);
     if let Some(trouble) = state.trouble() {
         buf.set_style(areas.banner, theme.of(Role::Banner));
-        let text = format!(" {} {}", theme.glyphs().warning, format::line(&trouble));
+        let text = format!(" {} {}", theme.glyphs().warning, format::safe(&trouble));
         put(buf, areas.banner, 0, areas.banner.y, &text, theme.of(Role::Banner));
     }
     chart(state, theme, areas.chart, buf, &mut hits);
@@ -160,7 +185,7 @@ fn scene<'a, R: Row>(rows: &[R], answer: &'a Answer, state: &'a State) -> Scene<
         _ => false,
     };
     let wall = answer.clock.wall(answer.extent.map_or(answer.window.end, |e| e.end.min(answer.window.end))) / 1_000;
-    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact, ascii: state.start.ascii }
+    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact }
 }
 
 /// Why there are no rows, when there are none.
@@ -170,18 +195,18 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     let pane = state.pane(slot::PAGE)?;
     if let Some(error) = &pane.error {
         let more = if place.crumbs.is_empty() { vec![] } else { vec!["Backspace goes back, / edits the filter".into()] };
-        return make(format::line(error).into_owned(), Role::Bad, more);
+        return make(format::safe(error).into_owned(), Role::Bad, more);
     }
     let Some(answer) = answer else {
         return match (state.pulse.extent(), state.trouble()) {
-            (None, Some(trouble)) => make(format!("no data: {}", format::line(&trouble)), Role::Warn, vec![]),
+            (None, Some(trouble)) => make(format!("no data: {}", format::safe(&trouble)), Role::Warn, vec![]),
             (None, None) => make("no data yet: looking for the server".into(), Role::Dim, vec![]),
             (Some(_), _) => make(format!("reading {}", window(state)), Role::Dim, vec![]),
         };
     };
     if answer.coverage.observed_ns() == 0 {
         let why =
-            state.trouble().map_or_else(|| "nothing was recorded then: G follows time again".into(), |t| format::line(&t).into_owned());
+            state.trouble().map_or_else(|| "nothing was recorded then: G follows time again".into(), |t| format::safe(&t).into_owned());
         return make(format!("no data {}", window(state)), Role::Warn, vec![why]);
     }
     let nothing = match &answer.body {
@@ -193,7 +218,7 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
         return None;
     }
     if !place.words.is_empty() && answer.total_rows > 0 {
-        let words = place.words.iter().map(|w| format!("\"{}\"", format::line(w))).collect::<Vec<_>>().join(" and ");
+        let words = place.words.iter().map(|w| format!("\"{}\"", format::safe(w))).collect::<Vec<_>>().join(" and ");
         return make(
             format!("no row contains {words}"),
             Role::Warn,
@@ -201,7 +226,7 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
         );
     }
     if !place.crumbs.is_empty() && answer.db_time_ns == 0 && state.hidden == 0 {
-        let filter = place.crumbs.iter().map(|c| format::line(&c.label).into_owned()).collect::<Vec<_>>().join(", ");
+        let filter = place.crumbs.iter().map(|c| format::safe(&c.label).into_owned()).collect::<Vec<_>>().join(", ");
         return make(
             format!("nothing matches the filter: {filter}"),
             Role::Warn,

@@ -49,8 +49,6 @@ pub struct Glyphs {
     pub warning: &'static str,
     /// More beyond the edge, upwards.
     pub up: &'static str,
-    /// No value.
-    pub none: &'static str,
     /// From one moment to another.
     pub until: &'static str,
     /// One per class, in the order of [`WaitClass::ALL`]: what tells classes apart without colour.
@@ -83,7 +81,6 @@ pub static UNICODE: Glyphs = Glyphs {
     ended: "■",
     warning: "▲",
     up: "↑",
-    none: "-",
     until: "–",
     classes: ["█", "▓", "▒", "░", "▤", "▚", "·", "▞", "▥", "◇", "□", "?"],
     frame: ["╭", "╮", "╰", "╯", "─", "│"],
@@ -113,7 +110,6 @@ pub static ASCII: Glyphs = Glyphs {
     ended: "#",
     warning: "!",
     up: "^",
-    none: "-",
     until: "..",
     classes: ["C", "I", "K", "L", "B", "P", "N", "T", "E", "J", "A", "O"],
     frame: ["+", "+", "+", "+", "-", "|"],

@@ -1,5 +1,5 @@
 //! Text in cells: how wide it is, how it is cut, wrapped and put into the buffer. Counts what the user sees (grapheme clusters and their
-//! width), never bytes. Text arrives here already safe, see [`super::format::line`].
+//! width), never bytes. Text arrives here already safe, see [`super::format::safe`].
 
 use ratatui::buffer::{Buffer, CellWidth};
 use ratatui::layout::Rect;

@@ -96,6 +96,19 @@ fn a_slow_answer_is_not_starved_by_newer_questions() {
 }
 
 #[test]
+fn typing_ahead_of_the_answers_loses_nothing() {
+    let mut sim = shop();
+    sim.holding = true;
+    sim.keys("3 Down Down Down Up");
+    sim.release();
+    assert_eq!(sim.state.place.view().index, 2);
+    sim.holding = true;
+    sim.keys("4 End");
+    sim.release();
+    assert_eq!(sim.state.place.view().index, sim.state.rows.len() - 1);
+}
+
+#[test]
 fn old_rows_never_stand_for_another_window() {
     let mut sim = shop();
     sim.keys("2");

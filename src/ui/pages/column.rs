@@ -103,8 +103,6 @@ pub struct Scene<'a> {
     pub wall: i64,
     /// Whether any row has true lengths.
     pub exact: bool,
-    /// Whether only ASCII may be shown.
-    pub ascii: bool,
 }
 
 /// Which rows come first when a column is chosen for sorting.

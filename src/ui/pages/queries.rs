@@ -11,7 +11,7 @@ use crate::ui::format;
 /// The id as the server prints it, with a star when it is not the server's.
 pub(in crate::ui) fn id(sql: &Sql) -> String {
     match (sql.query, sql.source) {
-        (QueryId::NONE, _) => "-".into(),
+        (QueryId::NONE, _) => format::NONE.into(),
         (id, TextSource::Raw) => id.to_string(),
         (id, TextSource::Normalised) => format!("{id}*"),
     }
@@ -22,7 +22,7 @@ pub(super) fn text(sql: &Sql, tone: Tone) -> Cell<'_> {
     match (sql.text.is_empty(), sql.query) {
         (true, QueryId::NONE) => Cell::dim("no query known"),
         (true, _) => Cell::dim("text not known"),
-        (false, _) => Cell::Text(format::line(&sql.text), tone),
+        (false, _) => Cell::Text(format::safe(&sql.text), tone),
     }
 }
 
@@ -48,17 +48,17 @@ impl Row for QueryRow {
         Column::<Self>::new("sess", Width::Fixed(5), 5, |r, _| Cell::plain(r.sessions.to_string()))
             .number(|a, b| a.sessions.cmp(&b.sessions))
             .help("sessions that ran it"),
-        Column::<Self>::new("db", Width::Fit(4, 14), 7, |r, _| Cell::plain(format::line(&r.database.show()).into_owned()))
+        Column::<Self>::new("db", Width::Fit(4, 14), 7, |r, _| Cell::plain(format::safe(&r.database.show()).into_owned()))
             .name(|a, b| a.database.show().cmp(&b.database.show()))
             .help("database of the session that spent most in it"),
-        Column::<Self>::new("user", Width::Fit(4, 14), 8, |r, _| Cell::plain(format::line(&r.user.show()).into_owned()))
+        Column::<Self>::new("user", Width::Fit(4, 14), 8, |r, _| Cell::plain(format::safe(&r.user.show()).into_owned()))
             .name(|a, b| a.user.show().cmp(&b.user.show()))
             .help("user of that session"),
         Column::<Self>::new("top wait", Width::Share(14, 30, 2), 6, |r, _| match &r.top {
             Some(top) => {
                 Cell::Name { depth: 0, class: Some(top.event.class()), text: top.name.as_str().into(), note: "", tone: Tone::Plain }
             }
-            None => Cell::dim("-"),
+            None => Cell::dim(format::NONE),
         })
         .name(|a, b| a.top.as_ref().map(|t| &t.name).cmp(&b.top.as_ref().map(|t| &t.name)))
         .help("event with the most time, CPU* included"),

@@ -38,16 +38,16 @@ impl Row for SessionRow {
         Column::<Self>::new("kind", Width::Fit(6, 20), 9, |r, _| Cell::plain(r.who.kind.name()))
             .name(|a, b| a.who.kind.name().cmp(b.who.kind.name()))
             .help("backend type"),
-        Column::<Self>::new("user", Width::Fit(4, 16), 2, |r, _| Cell::plain(format::line(&r.who.user.show()).into_owned()))
+        Column::<Self>::new("user", Width::Fit(4, 16), 2, |r, _| Cell::plain(format::safe(&r.who.user.show()).into_owned()))
             .name(|a, b| a.who.user.show().cmp(&b.who.user.show()))
             .help("user, or its oid where the name is not known"),
-        Column::<Self>::new("db", Width::Fit(4, 16), 4, |r, _| Cell::plain(format::line(&r.who.database.show()).into_owned()))
+        Column::<Self>::new("db", Width::Fit(4, 16), 4, |r, _| Cell::plain(format::safe(&r.who.database.show()).into_owned()))
             .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
             .help("database"),
-        Column::<Self>::new("app", Width::Fit(4, 20), 7, |r, _| Cell::plain(format::line(&r.who.application)))
+        Column::<Self>::new("app", Width::Fit(4, 20), 7, |r, _| Cell::plain(format::safe(&r.who.application)))
             .name(|a, b| a.who.application.cmp(&b.who.application))
             .help("application_name"),
-        Column::<Self>::new("client", Width::Fit(6, 22), 11, |r, _| Cell::plain(format::line(&r.who.client)))
+        Column::<Self>::new("client", Width::Fit(6, 22), 11, |r, _| Cell::plain(format::safe(&r.who.client)))
             .name(|a, b| a.who.client.cmp(&b.who.client))
             .help("client address"),
         Column::<Self>::new("time", Width::Fixed(8), 0, |r, _| Cell::plain(format::duration(r.time_ns)))

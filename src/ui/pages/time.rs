@@ -41,7 +41,7 @@ fn name<'a>(row: &'a ModelRow, _: &Scene<'a>) -> Cell<'a> {
 }
 
 fn of<'a>(row: &ModelRow, glance: Option<Glance<'_>>) -> Cell<'a> {
-    let Some(model) = glance.flatten() else { return Cell::dim("-") };
+    let Some(model) = glance.flatten() else { return Cell::dim(format::NONE) };
     let aas = model.rows.iter().find(|r| r.key == row.key).map_or(0.0, |r| r.aas);
     Cell::Text(format::aas(aas).into(), row.tone())
 }

@@ -31,9 +31,9 @@ impl StatefulWidget for &Crumbs<'_> {
         let place = &self.state.place;
         let separator = format!(" {} ", self.theme.glyphs().crumb);
         let mut steps: Vec<(String, Role, Option<usize>)> = vec![("db".into(), Role::Crumb, Some(0))];
-        steps.extend(place.crumbs.iter().enumerate().map(|(i, c)| (format::line(&c.label).into_owned(), Role::Crumb, Some(i + 1))));
+        steps.extend(place.crumbs.iter().enumerate().map(|(i, c)| (format::safe(&c.label).into_owned(), Role::Crumb, Some(i + 1))));
         if !place.words.is_empty() {
-            let words: Vec<_> = place.words.iter().map(|w| format!("\"{}\"", format::line(w))).collect();
+            let words: Vec<_> = place.words.iter().map(|w| format!("\"{}\"", format::safe(w))).collect();
             steps.push((words.join(" "), Role::CrumbWords, None));
         } else if let Some(last) = steps.last_mut() {
             last.1 = Role::CrumbLast;

@@ -44,7 +44,7 @@ impl Widget for &Panel<'_> {
         }
         let title = row(area, 0);
         buf.set_style(title, self.theme.of(Role::Header));
-        let text = format!(" {}", format::line(&self.detail.subject.label()));
+        let text = format!(" {}", format::safe(&self.detail.subject.label()));
         put(
             buf,
             title,
@@ -102,7 +102,7 @@ fn now(state: &State) -> Option<(&ActiveRow, &Answer)> {
 
 fn session(out: &mut Lines, who: &Who, sql: Option<&Sql>, state: &State) {
     let now = now(state);
-    let text_of = |text: &str| format::line(text).into_owned();
+    let text_of = |text: &str| format::safe(text).into_owned();
     let mut facts = vec![
         ("kind", who.kind.name().to_owned()),
         ("user", text_of(&who.user.show())),
@@ -171,7 +171,7 @@ fn load(out: &mut Lines, state: &State) {
     let Some(answer) = state.answer(slot::DETAIL_EVENTS) else { return };
     let at = |ts| format::clock(answer.clock.wall(ts), &state.start.zone, true);
     out.heading(&format!("Load {} to {}", at(answer.window.start), at(answer.window.end)));
-    let aas = answer.aas().map_or_else(|| "-".into(), format::aas);
+    let aas = answer.aas().map_or_else(|| format::NONE.into(), format::aas);
     let load = format!("{}, AAS {aas}", format::duration(answer.db_time_ns));
     out.facts(&[("time", load), ("idle", format::duration(answer.idle_ns))], NAMES);
 }
@@ -204,7 +204,7 @@ fn queries(out: &mut Lines, state: &State, width: u16) {
         let head =
             format!("{:>6} {:>9}  {:>21} ", format::share(q.db_share), format::duration(q.time_ns), crate::ui::pages::queries::id(&q.sql));
         let room = usize::from(width).saturating_sub(head.len());
-        let line = format::line(&q.sql.text);
+        let line = format::safe(&q.sql.text);
         out.line(vec![Piece::Text(Role::Text, head), Piece::Text(Role::Dim, fit(&line, room, "…").into_owned())]);
     }
 }

@@ -24,7 +24,7 @@ pub struct Bottom<'a> {
 impl Widget for &Bottom<'_> {
     fn render(self, screen: Rect, buf: &mut Buffer) {
         let (message, role) = if let Some(error) = &self.prompt.error {
-            (crate::ui::format::line(error).into_owned(), Role::PromptError)
+            (crate::ui::format::safe(error).into_owned(), Role::PromptError)
         } else {
             let rows = if self.rows == 1 { "1 row".to_owned() } else { format!("{} rows", self.rows) };
             let examples = "class=Lock,IO event=IO:WalSync pid=4711 query=-42 db=shop user!=app kind=client";
@@ -59,7 +59,7 @@ pub fn line(line: &Line, sign: &str, area: Rect, buf: &mut Buffer, theme: &Theme
     blank(area, buf, theme);
     let start = put(buf, area, area.x, area.y, sign, style);
     let (before, after) = line.halves();
-    let (before, after) = (crate::ui::format::line(before), crate::ui::format::line(after));
+    let (before, after) = (crate::ui::format::safe(before), crate::ui::format::safe(after));
     // When the text before the cursor is too long, its end is shown.
     let room = usize::from(area.right().saturating_sub(start)).saturating_sub(2);
     let mut from = 0;

@@ -81,7 +81,7 @@ impl Status<'_> {
         let cpus = answer.server.cpus;
         // While nothing comes in, the last figures are not the present ones.
         let current = self.state.trouble().is_none();
-        let load = answer.aas().filter(|_| current).map_or_else(|| "-".into(), format::aas);
+        let load = answer.aas().filter(|_| current).map_or_else(|| format::NONE.into(), format::aas);
         parts.push(part(1, Role::Status, if cpus > 0 { format!("AAS {load} / {cpus} cpu") } else { format!("AAS {load}") }));
         if health.backends > 0 && current {
             parts.push(part(5, Role::Status, format!("{} backends", health.backends)));
@@ -110,7 +110,7 @@ impl Status<'_> {
         let mut text = format!("pg{}", server.major);
         if !server.cluster.is_empty() {
             text.push(' ');
-            text.push_str(&format::line(&server.cluster));
+            text.push_str(&format::safe(&server.cluster));
         }
         if server.port > 0 {
             let _ = write!(text, " :{}", server.port);
