@@ -47,10 +47,8 @@ fn record() -> (Recent, Duration, usize) {
             if random(&mut seed).is_multiple_of(often) {
                 let r = random(&mut seed);
                 let event = WaitEvent(EVENTS.get(r as usize % EVENTS.len()).copied().unwrap_or_default());
-                *state = match i < BUSY as usize {
-                    true => (event, QueryId((r >> 8) as i64 % 200), State::Active),
-                    false => (WaitEvent::CLIENT_READ, QueryId((r >> 8) as i64 % 200), State::Idle),
-                };
+                let (event, now) = if i < BUSY as usize { (event, State::Active) } else { (WaitEvent::CLIENT_READ, State::Idle) };
+                *state = (event, QueryId((r >> 8) as i64 % 200), now);
             }
             builder.sample(SessionId(i as u32), state.0, state.1, state.2);
         }

@@ -23,7 +23,7 @@ use answer::{Answer, Body, Coverage};
 use matcher::Matcher;
 use question::{Ask, Question};
 use std::sync::Arc;
-use tally::Tally;
+use tally::{Detail, Tally};
 use walk::Walk;
 
 /// Something that answers questions: a trace at hand, or (later) another host.
@@ -69,7 +69,14 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
         answer.body = Body::Load(chart.load);
         return Ok(answer);
     }
-    let tally = Tally::of(&walk);
+    let detail = match question.ask {
+        Ask::Load { .. } | Ask::TimeModel => Detail::Event,
+        Ask::Events => Detail::SessionEvent,
+        Ask::Sessions | Ask::Queries => Detail::All,
+        Ask::QueryEvents => Detail::QueryEvent,
+        Ask::Active => Detail::Session,
+    };
+    let tally = Tally::of(&walk, detail);
     (answer.db_time_ns, answer.idle_ns, answer.sessions) = (tally.load_ns, tally.idle_ns, tally.sessions);
     answer.coverage = walk.coverage(|_| ());
     let (observed, limit, spark) = (answer.coverage.observed_ns(), question.limit, question.spark);

@@ -94,13 +94,11 @@ pub fn right(text: &str, room: usize) -> String {
 
 /// Milliseconds with one decimal; `<0.1` when there is less but not nothing.
 pub fn ms(ns: u64) -> String {
-    match ns {
-        1..50_000 => "<0.1".into(),
-        _ => {
-            let tenths = (ns + 50_000) / 100_000;
-            format!("{}.{}", tenths / 10, tenths % 10)
-        }
+    if (1..50_000).contains(&ns) {
+        return "<0.1".into();
     }
+    let tenths = (ns + 50_000) / 100_000;
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// Microseconds with one decimal.
@@ -151,13 +149,13 @@ pub fn duration(ns: u64) -> String {
 
 /// A length as a user gives it: `5s`, `1m`, `1m30s`, `2h`; with decimals below a second.
 pub fn length(ns: u64) -> String {
-    if ns % SECOND != 0 && ns < 60 * SECOND {
+    if !ns.is_multiple_of(SECOND) && ns < 60 * SECOND {
         return format!("{}s", ns as f64 / SECOND as f64);
     }
     let s = ns / SECOND;
     let parts = [(s / 3_600, "h"), (s / 60 % 60, "m"), (s % 60, "s")];
-    let text: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();
-    if text.is_empty() { "0s".into() } else { text }
+    let parts: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();
+    if parts.is_empty() { "0s".into() } else { parts.concat() }
 }
 
 /// Day, time and zone, for people.

@@ -34,6 +34,7 @@ use crate::session::Worker;
 use anyhow::{Result, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use draw::hits::Hits;
+use jiff::tz::TimeZone;
 use msg::{Effect, Msg};
 use ratatui::crossterm::event::Event;
 use state::{Start, State};
@@ -64,7 +65,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { start: Start::default(), theme: "auto".into(), color: ColorMode::Auto, mouse: Mouse::On }
+        Self {
+            start: Start { zone: TimeZone::system(), ..Start::default() },
+            theme: "auto".into(),
+            color: ColorMode::Auto,
+            mouse: Mouse::On,
+        }
     }
 }
 

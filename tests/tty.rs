@@ -46,14 +46,15 @@ impl Terminal {
         let keys = pair.master.take_writer().unwrap();
         let (out, bytes) = channel();
         std::thread::spawn(move || {
-            let mut buffer = [0; 65536];
+            let mut buffer = vec![0; 65536];
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 if out.send(buffer[..n].to_vec()).is_err() {
                     return;
                 }
             }
         });
-        Self { master: Some(pair.master), keys: Some(keys), child, bytes, screen: vt100::Parser::new(rows, columns, 0), raw: Vec::new() }
+        let [high, wide] = [rows, columns].map(|n| std::num::NonZero::new(n).unwrap());
+        Self { master: Some(pair.master), keys: Some(keys), child, bytes, screen: vt100::Parser::new(high, wide, 0), raw: Vec::new() }
     }
 
     fn press(&mut self, keys: &str) {
@@ -123,7 +124,7 @@ impl Drop for Terminal {
 }
 
 fn scenario() -> String {
-    format!("{}/tests/screens/busy.toml", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/tests/scenarios/mix.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn play(columns: u16, rows: u16) -> Terminal {
@@ -195,10 +196,20 @@ fn ctrl_z_stops_with_a_sane_terminal_and_fg_draws_again() {
 
 #[test]
 fn a_terminal_that_goes_away_ends_the_program() {
-    let mut terminal = play(80, 24);
-    terminal.keys = None;
-    terminal.master = None;
-    assert!(wait_until(PATIENCE, || terminal.child.try_wait().unwrap().is_some()), "still running without a terminal");
+    let pair = native_pty_system().openpty(PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 }).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_pg_wait_tracer"));
+    command.args(["tui", "--script", &scenario()]);
+    command.env("TERM", "xterm-256color");
+    // Its own HUP would end it anyway: this is about a terminal that dies without one.
+    command.set_controlling_tty(false);
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    let mut first = [0; 256];
+    pair.master.try_clone_reader().unwrap().read_exact(&mut first).unwrap();
+    drop(pair.master);
+    let ended = wait_until(PATIENCE, || child.try_wait().unwrap().is_some());
+    let _ = child.kill();
+    assert!(ended, "still running without a terminal");
 }
 
 #[test]

@@ -3,46 +3,54 @@
 
 use crate::trace::clock::{Span, Ts};
 
-/// `n` buckets over a window.
-#[derive(Debug, Clone, Copy)]
+/// Buckets over a window.
+#[derive(Debug, Clone)]
 pub struct Grid {
     window: Span,
-    n: u64,
+    /// Start of each bucket, and the window's end.
+    edges: Vec<Ts>,
+    /// Buckets per nanosecond.
+    density: f64,
 }
 
 impl Grid {
     /// Cuts `window` into `n` buckets, at least one.
     pub fn new(window: Span, n: u16) -> Self {
-        Self { window, n: u64::from(n.max(1)) }
+        let n = u64::from(n.max(1));
+        let edge = |i| window.start + (u128::from(window.len()) * u128::from(i) / u128::from(n)) as u64;
+        Self { window, edges: (0..=n).map(edge).collect(), density: n as f64 / window.len().max(1) as f64 }
     }
 
     /// Number of buckets.
-    pub fn len(self) -> usize {
-        self.n as usize
+    pub fn len(&self) -> usize {
+        self.edges.len() - 1
     }
 
     /// Length of bucket `i`, nanoseconds.
-    pub fn length(self, i: u64) -> u64 {
+    pub fn length(&self, i: usize) -> u64 {
         self.edge(i + 1).since(self.edge(i))
     }
 
-    /// Start of bucket `i`; for `i` = number of buckets, the window's end.
-    fn edge(self, i: u64) -> Ts {
-        self.window.start + scale(self.window.len(), i, self.n)
+    /// Start of bucket `i`; behind the last, the window's end.
+    fn edge(&self, i: usize) -> Ts {
+        self.edges.get(i).copied().unwrap_or(self.window.end)
     }
 
     /// The bucket that holds an instant inside the window: the last one that starts at or before it.
-    fn bucket(self, at: Ts) -> u64 {
-        let len = self.window.len().max(1);
-        let offset = at.since(self.window.start);
-        // edge(i) <= offset  <=>  floor(len * i / n) < offset + 1  <=>  i < (offset + 1) * n / len
-        let numerator = u128::from(offset + 1) * u128::from(self.n) - 1;
-        let i = u64::try_from(numerator).map_or_else(|_| (numerator / u128::from(len)) as u64, |x| x / len);
-        i.min(self.n - 1)
+    fn bucket(&self, at: Ts) -> usize {
+        let guess = ((at.since(self.window.start) as f64 * self.density) as usize).min(self.len() - 1);
+        let mut i = guess;
+        while i > 0 && self.edge(i) > at {
+            i -= 1;
+        }
+        while i + 1 < self.len() && self.edge(i + 1) <= at {
+            i += 1;
+        }
+        i
     }
 
     /// Tells how many nanoseconds of `span` lie in which bucket.
-    pub fn split(self, span: Span, mut part: impl FnMut(usize, u64)) {
+    pub fn split(&self, span: Span, mut part: impl FnMut(usize, u64)) {
         let span = span.clip(self.window);
         if span.is_empty() {
             return;
@@ -52,17 +60,12 @@ impl Grid {
         while from < span.end {
             let to = self.edge(i + 1).min(span.end);
             if to > from {
-                part(i as usize, to.since(from));
+                part(i, to.since(from));
             }
             from = from.max(to);
             i += 1;
         }
     }
-}
-
-/// `a * b / c`, exact.
-fn scale(a: u64, b: u64, c: u64) -> u64 {
-    a.checked_mul(b).map_or_else(|| (u128::from(a) * u128::from(b) / u128::from(c)) as u64, |x| x / c)
 }
 
 #[cfg(test)]
@@ -80,12 +83,12 @@ mod tests {
             let mut last = None;
             grid.split(span, |i, ns| {
                 assert!(i < grid.len() && Some(i) > last);
-                assert!(ns <= grid.edge(i as u64 + 1).since(grid.edge(i as u64)));
+                assert!(ns <= grid.length(i));
                 last = Some(i);
                 total += ns;
             });
             prop_assert_eq!(total, span.clip(window).len());
-            prop_assert_eq!(grid.edge(u64::from(n)), window.end);
+            prop_assert_eq!(grid.edge(usize::from(n)), window.end);
         }
     }
 

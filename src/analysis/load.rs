@@ -7,7 +7,6 @@ use super::spark::add;
 use super::walk::Walk;
 use crate::trace::Trace;
 use crate::trace::wait::WaitClass;
-use rustc_hash::FxHashSet;
 
 const CLASSES: usize = WaitClass::ALL.len();
 
@@ -34,23 +33,19 @@ pub fn chart<T: Trace>(walk: &Walk<'_, T>, buckets: u16) -> Chart {
     let coverage = walk.coverage(|span| grid.split(span, |i, ns| add(&mut observed, i, ns)));
     let mut time = vec![0u64; n * CLASSES];
     let (mut load_ns, mut idle_ns) = (0, 0);
-    let mut sessions = FxHashSet::default();
-    walk.pieces(|p| {
-        sessions.insert(p.record.session);
-        match p.meaning {
-            Meaning::Load => {
-                load_ns += p.span.len();
-                let class = p.record.event.class().index();
-                grid.split(p.span, |i, ns| add(&mut time, i * CLASSES + class, ns));
-            }
-            Meaning::Idle => idle_ns += p.span.len(),
-            Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => {}
+    let sessions = walk.pieces(|p| match p.meaning {
+        Meaning::Load => {
+            load_ns += p.span.len();
+            let class = p.record.event.class().index();
+            grid.split(p.span, |i, ns| add(&mut time, i * CLASSES + class, ns));
         }
+        Meaning::Idle => idle_ns += p.span.len(),
+        Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => {}
     });
     let bucket_ns = walk.window.len() as f64 / n as f64;
     let mut load = Load { bucket_ns, buckets: Vec::with_capacity(n), max_aas: 0.0 };
     for (i, (seen, classes)) in observed.iter().zip(time.chunks(CLASSES)).enumerate() {
-        let length = grid.length(i as u64);
+        let length = grid.length(i);
         let mut bucket = LoadBucket::default();
         if *seen > 0 {
             bucket.observed = *seen as f64 / length.max(*seen) as f64;
@@ -61,5 +56,5 @@ pub fn chart<T: Trace>(walk: &Walk<'_, T>, buckets: u16) -> Chart {
         load.max_aas = load.max_aas.max(bucket.total());
         load.buckets.push(bucket);
     }
-    Chart { load, coverage, load_ns, idle_ns, sessions: sessions.len() as u32 }
+    Chart { load, coverage, load_ns, idle_ns, sessions }
 }

@@ -7,7 +7,22 @@ use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::WaitEvent;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What is told apart.
+/// What a table needs to be told apart. The less it is, the faster it is added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Events.
+    Event,
+    /// Sessions.
+    Session,
+    /// Sessions and events.
+    SessionEvent,
+    /// Queries and events.
+    QueryEvent,
+    /// Everything.
+    All,
+}
+
+/// What is told apart; what the detail leaves out is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Who.
@@ -40,8 +55,8 @@ pub struct Tally {
     pub idle_ns: u64,
     /// Busy time of the I/O workers.
     pub io_busy_ns: u64,
-    /// All time of the I/O workers.
-    pub io_ns: u64,
+    /// Their idle time.
+    pub io_idle_ns: u64,
     /// Distinct sessions.
     pub sessions: u32,
     /// Distinct I/O workers.
@@ -50,31 +65,38 @@ pub struct Tally {
 
 impl Tally {
     /// Adds up a walk.
-    pub fn of<T: Trace>(walk: &Walk<'_, T>) -> Self {
+    pub fn of<T: Trace>(walk: &Walk<'_, T>, detail: Detail) -> Self {
+        let with_session = matches!(detail, Detail::Session | Detail::SessionEvent | Detail::All);
+        let with_event = detail != Detail::Session;
+        let with_query = matches!(detail, Detail::QueryEvent | Detail::All);
         let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
-        walk.pieces(|p| {
+        let mut workers: FxHashSet<SessionId> = FxHashSet::default();
+        let sessions = walk.pieces(|p| {
             let r = &p.record;
-            let sum = sums.entry(Key { session: r.session, event: r.event, query: r.query, meaning: p.meaning }).or_default();
+            if matches!(p.meaning, Meaning::IoWorkerBusy | Meaning::IoWorkerIdle) {
+                workers.insert(r.session);
+            }
+            let key = Key {
+                session: if with_session { r.session } else { SessionId::default() },
+                event: if with_event { r.event } else { WaitEvent::CPU },
+                query: if with_query { r.query } else { QueryId::NONE },
+                meaning: p.meaning,
+            };
+            let sum = sums.entry(key).or_default();
             sum.ns += p.span.len();
             sum.samples += u64::from(p.samples);
         });
-        let mut this = Self { rows: sums.into_iter().collect(), ..Self::default() };
+        let mut this = Self { rows: sums.into_iter().collect(), sessions, io_workers: workers.len() as u32, ..Self::default() };
         this.rows.sort_unstable_by_key(|(key, _)| *key);
-        let (mut all, mut workers) = (FxHashSet::default(), FxHashSet::default());
         for (key, sum) in &this.rows {
-            all.insert(key.session);
             match key.meaning {
                 Meaning::Load => this.load_ns += sum.ns,
                 Meaning::Idle => this.idle_ns += sum.ns,
-                Meaning::IoWorkerBusy | Meaning::IoWorkerIdle => {
-                    workers.insert(key.session);
-                    this.io_ns += sum.ns;
-                    this.io_busy_ns += if key.meaning == Meaning::IoWorkerBusy { sum.ns } else { 0 };
-                }
+                Meaning::IoWorkerBusy => this.io_busy_ns += sum.ns,
+                Meaning::IoWorkerIdle => this.io_idle_ns += sum.ns,
                 Meaning::Nothing => {}
             }
         }
-        (this.sessions, this.io_workers) = (all.len() as u32, workers.len() as u32);
         this
     }
 

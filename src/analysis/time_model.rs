@@ -26,7 +26,8 @@ pub fn time_model<T: Trace>(walk: &Walk<'_, T>, tally: &Tally, observed: u64, po
         row.spark = spark;
         row.aas = if observed > 0 { row.time_ns as f64 / observed as f64 } else { 0.0 };
     }
-    let io_worker_busy = (whole && tally.io_ns > 0).then(|| tally.io_busy_ns as f64 / tally.io_ns as f64);
+    let worked = tally.io_busy_ns + tally.io_idle_ns;
+    let io_worker_busy = (whole && worked > 0).then(|| tally.io_busy_ns as f64 / worked as f64);
     TimeModel { rows, io_worker_busy, io_workers: if whole { tally.io_workers } else { 0 } }
 }
 

@@ -26,6 +26,13 @@ pub struct Piece {
     pub meaning: Meaning,
 }
 
+/// What a walk knows of a session.
+struct Known {
+    kind: BackendKind,
+    verdict: Verdict,
+    passed: bool,
+}
+
 /// One window of one trace, seen through one filter.
 #[derive(Debug)]
 pub struct Walk<'a, T> {
@@ -42,10 +49,10 @@ impl<'a, T: Trace> Walk<'a, T> {
         Self { trace, window, matcher }
     }
 
-    /// Visits every piece that passes the filter, in the order of blocks and of start times.
-    pub fn pieces(&self, mut visit: impl FnMut(&Piece)) {
+    /// Visits every piece that passes the filter, in the order of blocks and of start times. Returns how many sessions they are of.
+    pub fn pieces(&self, mut visit: impl FnMut(&Piece)) -> u32 {
         let catalog = self.trace.catalog();
-        let mut sessions: FxHashMap<SessionId, (BackendKind, Verdict)> = FxHashMap::default();
+        let mut sessions: FxHashMap<SessionId, Known> = FxHashMap::default();
         self.trace.scan(self.window, &mut |block| {
             let inside = Inside::new(block, self.window);
             for record in block.records() {
@@ -60,16 +67,19 @@ impl<'a, T: Trace> Walk<'a, T> {
                 if span.is_empty() && samples == 0 {
                     continue;
                 }
-                let (kind, verdict) = sessions.entry(record.session).or_insert_with(|| {
+                let known = sessions.entry(record.session).or_insert_with(|| {
                     let session = catalog.sessions.get(&record.session);
-                    (session.map_or(BackendKind::Unknown, |s| s.kind), self.matcher.session(record.session, session))
+                    let kind = session.map_or(BackendKind::Unknown, |s| s.kind);
+                    Known { kind, verdict: self.matcher.session(record.session, session), passed: false }
                 });
-                if self.matcher.record(verdict, &record) {
-                    let meaning = Meaning::of(*kind, record.state, record.event, &catalog.events);
+                if self.matcher.record(&known.verdict, &record) {
+                    known.passed = true;
+                    let meaning = Meaning::of(known.kind, record.state, record.event, &catalog.events);
                     visit(&Piece { record, span, samples, meaning });
                 }
             }
         });
+        sessions.values().filter(|known| known.passed).count() as u32
     }
 
     /// What of the window was observed; `visit` gets each observed stretch, in order and without overlaps.

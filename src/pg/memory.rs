@@ -200,6 +200,21 @@ impl Segment {
     }
 }
 
+#[cfg(test)]
+impl Segment {
+    /// A segment made of these bytes, as if they lay at `start` in a server.
+    pub(super) fn made_of(start: u64, bytes: &[u8]) -> Self {
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, bytes).unwrap();
+        let map = MmapOptions::new().len(bytes.len()).map_raw_read_only(&file).unwrap();
+        let end = start + bytes.len() as u64;
+        let mapping = Mapping { start, end, shared: true, offset: 0, device: (0, 1), inode: 1, path: "/dev/zero (deleted)".into() };
+        let proc_fs = ProcFs::default();
+        let reader = Arc::new(Reader::new(&proc_fs, 0));
+        Self { proc_fs, mapping, link: None, start_ticks: 0, reader, map: Some(Arc::new(map)) }
+    }
+}
+
 impl Area {
     /// Address of the first byte in the server.
     pub fn addr(&self) -> u64 {

@@ -12,6 +12,7 @@ use anyhow::Error;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Processes that must agree: one could be chance.
@@ -61,6 +62,7 @@ impl Patience {
         self.refused += 1;
         let again = match error.downcast_ref::<Refusal>() {
             Some(Refusal::NotYet(_)) => self.begun.elapsed() < Duration::from_secs(5),
+            None if is_final(error) => false,
             // Structures may be half built while the server starts.
             Some(Refusal::Mismatch(_)) | None => self.refused < 8,
         };
@@ -69,6 +71,13 @@ impl Patience {
         }
         again
     }
+}
+
+/// Not allowed to look, or nothing there to look at: that does not change by waiting.
+fn is_final(error: &Error) -> bool {
+    let io = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let mut kinds = io.map(|e| (e.kind(), e.raw_os_error()));
+    kinds.any(|(kind, raw)| matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound) || raw == Some(libc::ESRCH))
 }
 
 /// Compares the layout with the server.

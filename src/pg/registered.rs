@@ -101,8 +101,8 @@ fn requested(proc_fs: &ProcFs, postmaster: i32, segment: &Segment, layout: &Layo
     let mut names = Vec::new();
     for i in 0..u64::from(count) {
         let at = array.checked_add(i * entry.size as u64)?;
-        let id = segment.u32(at + entry.tranche_id as u64)?;
-        let name = segment.c_string(segment.u64(at + entry.tranche_name as u64)?, NAME)?;
+        let id = segment.u32(at.wrapping_add(entry.tranche_id as u64))?;
+        let name = segment.c_string(segment.u64(at.wrapping_add(entry.tranche_name as u64))?, NAME)?;
         if id >= layout.first_user_tranche && id <= 0xffff && !name.is_empty() {
             names.push((LWLOCK | id, String::from_utf8_lossy(&name).into()));
         }

@@ -100,20 +100,11 @@ pub(super) struct Parts<'a> {
 impl Attached {
     /// Opens the server's memory and proves the layout on it. The error is one line (with its causes) and says what was found.
     ///
-    /// A server that is still starting is waited for, for a few seconds; a [`proof::Refusal::NotYet`] in the error tells that case apart.
+    /// Waits for a server that is still starting, up to five seconds; a [`proof::Refusal::NotYet`] in the error tells that case apart.
     pub fn open(postmaster: &Postmaster, reach: Reach) -> Result<Self> {
-        let major = postmaster.major;
-        let layout = Layout::of(major).with_context(|| {
-            let (low, high) = Layout::known();
-            format!("PostgreSQL {major} is not supported: this program knows {low} to {high}")
-        })?;
-        Self::open_with(postmaster, reach, layout)
-    }
-
-    fn open_with(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
         let mut patience = proof::Patience::default();
         loop {
-            match Self::attempt(postmaster, reach, layout) {
+            match Self::open_now(postmaster, reach) {
                 Ok(this) => return Ok(this),
                 Err(e) if !patience.allows(&e) => return Err(e),
                 Err(_) => {}
@@ -121,7 +112,17 @@ impl Attached {
         }
     }
 
-    /// One attempt of [`Self::open`], with a layout of the caller's: for tests, which prove that wrong ones are refused.
+    /// One attempt of [`Self::open`], without waiting. Where processes come and go at that very moment it may fail on a server that is fine.
+    pub fn open_now(postmaster: &Postmaster, reach: Reach) -> Result<Self> {
+        let major = postmaster.major;
+        let layout = Layout::of(major).with_context(|| {
+            let (low, high) = Layout::known();
+            format!("PostgreSQL {major} is not supported: this program knows {low} to {high}")
+        })?;
+        Self::attempt(postmaster, reach, layout)
+    }
+
+    /// [`Self::open_now`] with a layout of the caller's: for tests, which prove that wrong ones are refused.
     #[doc(hidden)]
     pub fn attempt(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
         let this = Self::attach(postmaster, reach, layout)?;
@@ -150,7 +151,7 @@ impl Attached {
             status,
             names,
             registered,
-            titles: RefCell::default(),
+            titles: RefCell::new(Titles::new(layout.major)),
             titled: RefCell::default(),
             host_pids: RefCell::default(),
         })
@@ -251,14 +252,16 @@ impl Attached {
         self.postmaster.pid
     }
 
-    /// Index of the status row of the process in a slot.
+    /// Index of the status row of the process in a slot. From 17 on, that of the slot. Before, backends have a number of their own, and the rows
+    /// of auxiliary processes follow behind; the startup process of a standby has such a number and its row behind nevertheless.
     #[inline]
     pub(super) fn row_of(&self, slot: usize, pid: i32) -> Option<usize> {
         let Some(member) = self.layout.proc.backend_id else { return Some(slot) };
-        match self.procs.u32(slot, member)?.cast_signed() {
-            id if id > 0 => Some(id as usize - 1),
-            _ => (self.status.max_backends()..self.status.slots()).find(|row| self.status.names(*row, pid)),
+        let id = self.procs.u32(slot, member)?.cast_signed();
+        if id > 0 && self.status.names(id as usize - 1, pid) {
+            return Some(id as usize - 1);
         }
+        (self.status.max_backends()..self.status.slots()).find(|row| self.status.names(*row, pid))
     }
 
     /// The short part of a process's status row.

@@ -11,9 +11,13 @@ use std::sync::Arc;
 /// What every title of a PostgreSQL process starts with.
 const PROGRAM: &[u8] = b"postgres: ";
 
+/// From this version on a walsender's title names its database, if it has one.
+const WALSENDER_DATABASE: u16 = 16;
+
 /// What was learned from titles.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Titles {
+    major: u16,
     /// Start of every title of this server, `cluster_name` included. `None` until one could be told.
     prefix: Option<Vec<u8>>,
     users: FxHashMap<u32, Learned>,
@@ -28,6 +32,11 @@ struct Learned {
 }
 
 impl Titles {
+    /// Nothing learned yet, of a server of this version.
+    pub fn new(major: u16) -> Self {
+        Self { major, prefix: None, users: FxHashMap::default(), databases: FxHashMap::default() }
+    }
+
     /// Learns the prefix from a process whose kind is known to have a title of its own.
     pub fn learn_prefix(&mut self, kind: BackendKind, title: &[u8]) {
         if self.prefix.is_none()
@@ -104,9 +113,8 @@ impl Titles {
 
     /// `user database` in the only way that agrees with what is known. One space has one reading; more need a known name at one end.
     fn split<'a>(&self, names: &'a [u8], who: &Who) -> Option<(&'a [u8], &'a [u8])> {
-        if who.database == 0 {
-            // A physical walsender has no database.
-            return (who.kind == BackendKind::WalSender && !names.is_empty()).then_some((names, &[]));
+        if who.kind == BackendKind::WalSender && (who.database == 0 || self.major < WALSENDER_DATABASE) {
+            return Some((names, &[]));
         }
         let readings: Vec<_> = names
             .iter()
@@ -181,7 +189,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     fn titles(checkpointer: &str) -> Titles {
-        let mut t = Titles::default();
+        let mut t = Titles::new(18);
         t.learn_prefix(BackendKind::Checkpointer, checkpointer.as_bytes());
         t
     }
@@ -269,6 +277,9 @@ mod tests {
         assert_eq!(learned(&mut t, &w, "postgres: walsender rep user [local] streaming 0/3000148"), (Some("rep user".into()), None));
         let w = who(BackendKind::WalSender, Peer::Local, 11, 6, 1);
         assert_eq!(learned(&mut t, &w, "postgres: walsender rep blog [local] START_REPLICATION"), names("rep", "blog"));
+        let mut older = Titles::new(15);
+        older.learn_prefix(BackendKind::Checkpointer, b"postgres: checkpointer ");
+        assert_eq!(learned(&mut older, &w, "postgres: walsender rep user [local] START_REPLICATION"), (Some("rep user".into()), None));
         let kind = |title: &str| t.refine(BackendKind::BackgroundWorker, title.as_bytes());
         assert_eq!(kind("postgres: parallel worker for PID 17 "), BackendKind::ParallelWorker);
         assert_eq!(kind("postgres: logical replication launcher "), BackendKind::LogicalLauncher);

@@ -143,7 +143,7 @@ impl Block {
     }
 
     /// The records, by start time.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = Record> + '_ {
+    pub fn records(&self) -> impl DoubleEndedIterator<Item = Record> + ExactSizeIterator + '_ {
         let times = self.start.iter().zip(&self.end);
         let what = self.session.iter().zip(&self.event).zip(&self.query);
         let how = self.state.iter().zip(&self.samples);

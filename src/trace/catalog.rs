@@ -365,7 +365,12 @@ impl EventNames {
 
     /// Idle by rule: the Activity class, `Client:ClientRead`, and pacing sleeps of background processes. Not load, not in DB Time.
     pub fn is_idle(&self, event: WaitEvent) -> bool {
-        event.class() == WaitClass::Activity || event == WaitEvent::CLIENT_READ || self.pacing.contains(&event.0)
+        match event.class() {
+            WaitClass::Activity => true,
+            WaitClass::Client => event == WaitEvent::CLIENT_READ,
+            WaitClass::Timeout => self.pacing.contains(&event.0),
+            _ => false,
+        }
     }
 }
 

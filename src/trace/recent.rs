@@ -52,8 +52,10 @@ pub struct Recent {
 const FAN_IN: usize = 8;
 /// Highest level: 8^4 blocks of a quarter of a second are 17 minutes.
 const TOP: u8 = 4;
-/// Rows of exact blocks hardly ever merge: larger blocks than this would only make them slower to read.
-const ROWS: usize = 4 * FULL;
+/// Rows of a merged block at most: busy sessions gain nothing from merging, and it would make the viewer wait.
+const MERGED: usize = 1 << 16;
+/// The same for exact blocks, whose rows hardly ever merge.
+const MERGED_EXACT: usize = 4 * FULL;
 
 impl Ladder {
     fn push(&mut self, level: u8, block: Arc<Block>) {
@@ -75,7 +77,8 @@ impl Ladder {
             let alike = |(l, b): &&(u8, Arc<Block>)| *l == level && b.fidelity() == fidelity;
             let run = self.blocks.iter().rev().take_while(alike).count();
             let rows: usize = self.blocks.iter().rev().take(run).map(|(_, b)| b.len()).sum();
-            if level >= TOP || run < FAN_IN || fidelity != Fidelity::Sampled && rows > ROWS {
+            let most = if fidelity == Fidelity::Sampled { MERGED } else { MERGED_EXACT };
+            if level >= TOP || run < FAN_IN || rows > most {
                 return;
             }
             let parts: Vec<_> = self.blocks.drain(self.blocks.len() - run..).collect();

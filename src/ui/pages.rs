@@ -127,6 +127,8 @@ pub trait Row: Sized + 'static {
     fn is_redundant(&self) -> bool {
         false
     }
+    /// Its load, nanoseconds.
+    fn load_ns(&self) -> u64;
     /// Share of DB Time, for the load bar.
     fn share(&self) -> Option<f64>;
 }
@@ -165,6 +167,11 @@ macro_rules! with_rows {
 /// What is about the row at `index` of the answer.
 pub fn subject(answer: &Answer, index: usize) -> Option<Subject> {
     with_rows!(&answer.body, rows => rows.get(index).map(Row::subject), None)
+}
+
+/// Load of the row at `index` of the answer, nanoseconds.
+pub fn load_ns(answer: &Answer, index: usize) -> u64 {
+    with_rows!(&answer.body, rows => rows.get(index).map_or(0, Row::load_ns), 0)
 }
 
 /// What the row at `index` of the answer stands for.

@@ -12,7 +12,8 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
 };
 use ratatui::crossterm::{execute, queue};
 use std::io::{BufWriter, Stdout, Write, stdout};
@@ -82,9 +83,13 @@ impl Screen {
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate).context("cannot write to the terminal")
     }
 
-    /// Forgets what the terminal is believed to show.
+    /// Forgets what the terminal is believed to show. Not [`Terminal::clear`]: that one asks the terminal where its cursor is, and the key thread
+    /// would take the reply.
     pub fn clear(&mut self) -> Result<()> {
-        self.terminal.clear().context("cannot clear the terminal")
+        queue!(self.terminal.backend_mut(), Clear(ClearType::All)).context("cannot write to the terminal")?;
+        // Forgets the last picture, so that the next one is drawn whole.
+        self.terminal.swap_buffers();
+        Ok(())
     }
 
     /// Puts text into the clipboard of the user's terminal.
@@ -123,6 +128,8 @@ fn reset_hook(hook: Hook) {
 }
 
 fn take(mouse: Mouse) -> std::io::Result<()> {
+    // Somebody else may have changed the mode behind our back: what is believed to be raw is set anew.
+    disable_raw_mode()?;
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
     if mouse == Mouse::On {

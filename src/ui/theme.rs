@@ -142,8 +142,8 @@ mod tests {
         let sheet = Sheet::load(theme).unwrap();
         for role in Role::ALL {
             let ink = sheet.ink(*role);
-            let bg: Vec<_> = ink.bg.and_then(|p| p.rgb()).map_or(backgrounds.to_vec(), |own| vec![own]);
-            let Some(fg) = ink.fg.and_then(|p| p.rgb()) else { continue };
+            let bg: Vec<_> = ink.bg.and_then(color::Paint::rgb).map_or(backgrounds.to_vec(), |own| vec![own]);
+            let Some(fg) = ink.fg.and_then(color::Paint::rgb) else { continue };
             let wanted = if LINES.contains(role) { 1.5 } else { 4.5 };
             for bg in bg {
                 let got = contrast(fg, bg);

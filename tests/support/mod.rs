@@ -6,6 +6,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub mod activity;
 #[path = "../../src/demo/binaries.rs"]
 pub mod binaries;
 #[path = "../../src/demo/cluster.rs"]

@@ -91,12 +91,12 @@ pub fn events(out: &mut impl Write, answer: &Answer, events: &[EventRow], max: M
         return writeln!(out, "  {}", why_empty(answer));
     }
     let room = names(listed.iter().map(|e| e.name.as_str()));
-    let head = format!("  {} {:>11} {:>12} {:>10}", left("Wait Event", room), "Total Waits", "Total (ms)", "Avg (us)");
+    let head = format!("  {} {:>11} {:>11} {:>9}", left("Wait Event", room), "Total Waits", "Total (ms)", "Avg (us)");
     let head = format!("{head}{} {:>7}", max_column(max, "Max (us)"), "% DB");
     writeln!(out, "{head}\n  {}", "─".repeat(head.chars().count() - 2))?;
     for e in listed {
         let (waits, avg, longest) = exact(e.waits, e.latency);
-        let figures = format!("{} {} {}", right(&waits, 11), right(&ms(e.time_ns), 12), right(&avg, 10));
+        let figures = format!("{} {} {}", right(&waits, 11), right(&ms(e.time_ns), 11), right(&avg, 9));
         writeln!(out, "  {} {figures}{} {}", left(&e.name, room), max_column(max, &longest), right(&percent(e.db_share), 7))?;
     }
     Ok(())
@@ -140,13 +140,13 @@ pub fn pairs(out: &mut impl Write, answer: &Answer, pairs: &[PairRow], max: Max)
         return Ok(());
     }
     let room = names(pairs.iter().take(TOP_PAIRS).map(|p| p.name.as_str()));
-    let head = format!("  {:<20} {} {:>11} {:>12} {:>10}", "query_id", left("Wait Event", room), "Total Waits", "Total (ms)", "Avg (us)");
+    let head = format!("  {:<20} {} {:>11} {:>11} {:>9}", "query_id", left("Wait Event", room), "Total Waits", "Total (ms)", "Avg (us)");
     let head = format!("{head}{} {:>7}", max_column(max, "Max (us)"), "% DB");
     writeln!(out, "{head}  Query\n  {}", "─".repeat(head.chars().count() + 5))?;
     for p in pairs.iter().take(TOP_PAIRS) {
         let (waits, avg, longest) = exact(p.waits, p.latency);
         let id = if p.sql.query == QueryId::NONE { "-".into() } else { p.sql.query.to_string() };
-        let figures = format!("{} {} {}", right(&waits, 11), right(&ms(p.time_ns), 12), right(&avg, 10));
+        let figures = format!("{} {} {}", right(&waits, 11), right(&ms(p.time_ns), 11), right(&avg, 9));
         let row = format!("  {id:<20} {} {figures}{} {}", left(&p.name, room), max_column(max, &longest), right(&percent(p.db_share), 7));
         writeln!(out, "{}", format!("{row}  {}", sql(&p.sql.text, p.sql.truncated)).trim_end())?;
     }

@@ -61,7 +61,8 @@ fn side_by_side(out: &mut impl Write, answers: &[(&String, &Answer)]) -> io::Res
     let mut head = left("Stat Name", 30);
     let mut rule = format!("  {}", "-".repeat(28));
     for (name, _, _) in &columns {
-        head += &format!(" {} {:>7}", right(&format!("Last {name}"), 10), "% DB");
+        head += &right(&format!("Last {name}"), 11);
+        head += &right("% DB", 8);
         rule += " ---------- -------";
     }
     writeln!(out, "{head}\n{rule}")?;

@@ -111,8 +111,19 @@ fn over(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
             layers::close(state, effects);
             false
         }
+        Action::Pause
+        | Action::Live
+        | Action::Left
+        | Action::Right
+        | Action::Earlier
+        | Action::Later
+        | Action::ZoomIn
+        | Action::ZoomOut
+        | Action::LastWindow
+        | Action::CopySql
+        | Action::CopyId => !detail,
         Action::Abort | Action::Suspend | Action::Redraw => false,
-        _ => !detail,
+        _ => true,
     }
 }
 
