@@ -322,10 +322,10 @@ impl Window {
     /// Before a block is sealed: tells what everybody is in, so that rows cover everything up to one moment.
     pub fn checkpoint(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) {
         self.drain(hands, feed);
-        self.tell_open(self.reorder.horizon(), hands, feed);
+        self.tell_open(self.reorder.horizon(), false, hands, feed);
     }
 
-    fn tell_open(&mut self, until: Ts, hands: &mut Hands<'_>, feed: &mut Feed) {
+    fn tell_open(&mut self, until: Ts, last: bool, hands: &mut Hands<'_>, feed: &mut Feed) {
         if until <= self.watched {
             return;
         }
@@ -335,7 +335,7 @@ impl Window {
             let read_at = sys::now();
             let fresh = followed.fresh(hands);
             let mut sink = Sink { to: &mut feed.intervals, clock, ids };
-            followed.strand.tell(until, &track, read_at, fresh, self.kind == Kind::Blocking, &mut sink);
+            followed.strand.tell(until, &track, read_at, fresh, self.kind == Kind::Blocking, last, &mut sink);
             followed.settle_query(hands, &mut sink, &mut feed.news);
         }
         self.seats.tell_blind(until, &mut feed.intervals);
@@ -387,7 +387,7 @@ impl Window {
             self.reorder.pass(&mut batch, end, false, &mut ready);
             self.reorder.finish(end, &mut ready);
             self.weave(&ready, hands, feed);
-            self.tell_open(end, hands, feed);
+            self.tell_open(end, true, hands, feed);
         }
         let (clock, ids) = (sys::clock(), self.ids());
         for (_, followed) in self.seats.everyone() {

@@ -151,7 +151,9 @@ impl Strand {
     }
 
     /// Tells what it is in up to `until`, as something that goes on. `read_at`: when `track` and `fresh` were read, not before `until`.
-    pub fn tell(&mut self, until: Ts, track: &track, read_at: Ts, fresh: Shown, blocking: bool, sink: &mut Sink<'_>) {
+    /// `last`: nothing will come behind it.
+    #[allow(clippy::too_many_arguments)]
+    pub fn tell(&mut self, until: Ts, track: &track, read_at: Ts, fresh: Shown, blocking: bool, last: bool, sink: &mut Sink<'_>) {
         if track.turn != self.turn || until <= self.cut {
             // Records are on their way and will tell.
             return;
@@ -183,7 +185,7 @@ impl Strand {
             }
             self.event = event;
             self.close(until, cpu, runq, Shown::default(), true, sink);
-        } else if self.held.is_none() || until.since(self.cut) > STILL_INSIDE {
+        } else if last || self.held.is_none() || until.since(self.cut) > STILL_INSIDE {
             self.release_held(sink);
             self.close(until, cpu, runq, fresh, true, sink);
         }
