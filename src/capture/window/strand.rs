@@ -114,10 +114,11 @@ impl Strand {
         let inside = self.held.is_some_and(|h| h.frame != 0 && h.frame == r.frame && h.row.event == event);
         if let Some(held) = self.held.as_mut().filter(|_| inside) {
             // It never left the system call: what it computed in between is part of the wait.
-            let detail = held.row.detail.get_or_insert_default();
-            detail.cpu_ns += r.cpu.saturating_sub(self.cpu);
-            detail.runq_ns += r.runq.saturating_sub(self.runq);
             held.row.span.end = back;
+            let longest = held.row.span.len();
+            let detail = held.row.detail.get_or_insert_default();
+            detail.cpu_ns = (detail.cpu_ns + r.cpu.saturating_sub(self.cpu)).min(longest - detail.runq_ns);
+            add_runq(&mut held.row, r.runq.saturating_sub(self.runq));
         } else {
             self.release_held(sink);
             if out.0 == r.since {
@@ -128,12 +129,13 @@ impl Strand {
             }
             // Else a part of this very sleep was told already.
             let detail = Detail {
-                cpu_ns: r.cpu.saturating_sub(self.cpu),
-                runq_ns: r.runq.saturating_sub(self.runq),
+                cpu_ns: r.cpu.saturating_sub(self.cpu).min(back.since(self.cut)),
+                runq_ns: 0,
                 lead_ns: self.cut.since(self.since),
                 open: false,
             };
-            let row = self.row(Span::new(self.cut, back), event, after, detail);
+            let mut row = self.row(Span::new(self.cut, back), event, after, detail);
+            add_runq(&mut row, r.runq.saturating_sub(self.runq));
             self.held = Some(Held { row, frame: r.frame, shown: after });
         }
         self.event = WaitEvent::CPU;
@@ -319,6 +321,13 @@ impl Strand {
 }
 
 
+/// More time in the run queue, as far as it fits beside the time on the CPU.
+fn add_runq(row: &mut Record, ns: u64) {
+    let longest = row.span.len();
+    let detail = row.detail.get_or_insert_default();
+    detail.runq_ns = (detail.runq_ns + ns).min(longest.saturating_sub(detail.cpu_ns));
+}
+
 /// A track's totals at `until`, not after it was read.
 fn totals(track: &track, until: Ts, read_at: Ts) -> (u64, u64) {
     let mut cpu = track.cpu;
@@ -368,4 +377,143 @@ fn parts(span: Span, before: Shown, after: Shown, session: SessionId, sink: &mut
     marks.into_iter().for_each(|m| sink.to.mark(m));
     parts.retain(|(span, _)| !span.is_empty());
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::window::program::wire::kind;
+
+    const READ: u32 = 0x0600_0000;
+    const LOCK: u32 = 0x0300_0005;
+    const SYNC: u32 = 0x0a00_004e;
+    const CLOCK: Clock = Clock { mono: Ts(0), wall_ns: 0 };
+
+    fn idle(at_us: i64) -> Shown {
+        Shown { seen: true, state: State::Idle, query: QueryId(1), activity_start: 1, state_start: at_us }
+    }
+
+    fn active(began_us: i64, query: i64) -> Shown {
+        Shown { seen: true, state: State::Active, query: QueryId(query), activity_start: began_us, state_start: began_us }
+    }
+
+    fn write(turn: u32, at: u64, old: u32, now: u32, since: u64, cpu: u64) -> record {
+        record { kind: kind::WRITE, turn, at, stamp: at, old, now, since, cpu, ..record::default() }
+    }
+
+    fn sleep(turn: u32, out: u64, back: u64, event: u32, frame: u64, cpu: u64) -> record {
+        record { kind: kind::SLEPT, turn, at: back, stamp: back, since: out, old: event, frame, cpu, cpu_out: cpu, ..record::default() }
+    }
+
+    /// (start, end, event, query, state, cpu, lead, open)
+    type Row = (u64, u64, u32, i64, State, u64, u64, bool);
+
+    fn rows(made: &mut Intervals) -> Vec<Row> {
+        let blocks = made.seal();
+        let mut rows: Vec<Record> = blocks.iter().flat_map(|b| b.records().collect::<Vec<_>>()).collect();
+        rows.sort_by_key(|r| r.span.start);
+        assert!(rows.windows(2).all(|p| p[0].span.end <= p[1].span.start), "{rows:#?}");
+        rows.iter()
+            .map(|r| {
+                let d = r.detail.unwrap();
+                (r.span.start.0, r.span.end.0, r.event.0, r.query.0, r.state, d.cpu_ns, d.lead_ns, d.open)
+            })
+            .collect()
+    }
+
+    fn sink(made: &mut Intervals) -> Sink<'_> {
+        Sink { to: made, clock: CLOCK, ids: true }
+    }
+
+    #[test]
+    fn transitions_tile_and_commands_cut() {
+        let mut made = Intervals::default();
+        let mut s = Strand::new(SessionId(1), Ts(10_000), WaitEvent(READ), idle(5));
+        s.written(&write(1, 50_000, READ, 0, 10_000, 0), idle(5), &mut sink(&mut made));
+        // Between the two writes a command began (at 52 µs) and ended (at 70 µs); it was on the CPU all the time.
+        let after = Shown { query: QueryId(9), activity_start: 52, state_start: 70, ..idle(0) };
+        s.written(&write(2, 80_000, 0, READ, 50_000, 30_000), after, &mut sink(&mut made));
+        assert_eq!(
+            rows(&mut made),
+            [
+                (10_000, 50_000, READ, 1, State::Idle, 0, 0, false),
+                (50_000, 52_000, 0, 1, State::Idle, 2_000, 0, false),
+                (52_000, 70_000, 0, 9, State::Active, 18_000, 0, false),
+                (70_000, 80_000, 0, 9, State::Idle, 10_000, 0, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_lost_record_is_a_hole_and_the_rest_is_right() {
+        let mut made = Intervals::default();
+        let mut s = Strand::new(SessionId(1), Ts(10), WaitEvent(LOCK), active(0, 7));
+        s.written(&write(1, 20, LOCK, 0, 10, 0), active(0, 7), &mut sink(&mut made));
+        // The second is lost: it said that LOCK began at 30.
+        s.written(&write(3, 40, LOCK, 0, 30, 5), active(0, 7), &mut sink(&mut made));
+        let losses = made.seal().iter().flat_map(|b| b.losses().to_vec()).collect::<Vec<_>>();
+        assert_eq!(losses, [Loss { span: Span::new(Ts(20), Ts(30)), session: Some(SessionId(1)), records: 1 }]);
+    }
+
+    #[test]
+    fn rows_wait_for_the_query_of_their_command() {
+        let mut made = Intervals::default();
+        let mut s = Strand::new(SessionId(1), Ts(10), WaitEvent::CPU, active(3, 0));
+        s.written(&write(1, 20, 0, LOCK, 10, 0), active(3, 0), &mut sink(&mut made));
+        s.written(&write(2, 30, LOCK, 0, 20, 0), active(3, 0), &mut sink(&mut made));
+        assert!(rows(&mut made).is_empty());
+        assert_eq!(s.wants_query(), Some(3));
+        s.written(&write(3, 40, 0, READ, 30, 0), active(3, 8), &mut sink(&mut made));
+        assert!(rows(&mut made).iter().all(|r| r.3 == 8));
+    }
+
+    #[test]
+    fn sleeps_of_one_system_call_are_one_wait() {
+        let mut made = Intervals::default();
+        let mut s = Strand::new(SessionId(1), Ts(0), WaitEvent::CPU, active(0, 7));
+        s.slept(&sleep(1, 10, 20, SYNC, 99, 10), active(0, 7), &mut sink(&mut made));
+        s.slept(&sleep(2, 22, 30, SYNC, 99, 12), active(0, 7), &mut sink(&mut made));
+        s.slept(&sleep(3, 35, 40, SYNC, 98, 17), active(0, 7), &mut sink(&mut made));
+        s.give_up(&mut sink(&mut made));
+        assert_eq!(
+            rows(&mut made),
+            [
+                (0, 10, 0, 7, State::Active, 10, 0, false),
+                (10, 30, SYNC, 7, State::Active, 2, 0, false),
+                (30, 35, 0, 7, State::Active, 5, 0, false),
+                (35, 40, SYNC, 7, State::Active, 0, 0, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wait_that_lasts_is_told_in_pieces() {
+        let mut made = Intervals::default();
+        for blocking in [false, true] {
+            let mut s = Strand::new(SessionId(1), Ts(0), WaitEvent::CPU, active(0, 7));
+            let mut asleep = track { out: 10, asleep: 1, event: LOCK, cpu: 10, cpu_out: 10, known: 1, ..track::default() };
+            if !blocking {
+                s.written(&write(1, 10, 0, LOCK, 0, 10), active(0, 7), &mut sink(&mut made));
+                asleep.turn = 1;
+            }
+            s.tell(Ts(100), &asleep, Ts(100), active(0, 7), blocking, false, &mut sink(&mut made));
+            s.tell(Ts(200), &asleep, Ts(200), active(0, 7), blocking, false, &mut sink(&mut made));
+            if blocking {
+                s.slept(&sleep(1, 10, 250, LOCK, 0, 10), active(0, 7), &mut sink(&mut made));
+            } else {
+                s.written(&write(2, 250, LOCK, 0, 10, 10), active(0, 7), &mut sink(&mut made));
+            }
+            s.give_up(&mut sink(&mut made));
+            assert_eq!(
+                rows(&mut made),
+                [
+                    (0, 10, 0, 7, State::Active, 10, 0, false),
+                    (10, 100, LOCK, 7, State::Active, 0, 0, true),
+                    (100, 200, LOCK, 7, State::Active, 0, 90, true),
+                    (200, 250, LOCK, 7, State::Active, 0, 190, false),
+                ],
+                "{blocking}"
+            );
+        }
+    }
 }
