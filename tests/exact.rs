@@ -216,6 +216,7 @@ fn io_waits_are_as_many_as_pg_stat_io_counts() {
         // It is there from before: what a session reads at its start is counted, too.
         let mut reader = server.connect();
         io_counts(&server, &mut reader, &[0]);
+        reader.batch_execute("SELECT pg_stat_force_next_flush()").unwrap_or_default();
         let mut client = server.connect();
         let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
         client.batch_execute("SELECT pg_stat_force_next_flush()").unwrap_or_default();
@@ -617,8 +618,9 @@ fn queries_get_their_time_and_a_wait_without_end_is_seen_while_it_lasts() {
     holder.batch_execute("BEGIN; DELETE FROM t").unwrap();
     let _blocked = server.session("DELETE FROM t");
     let mut stuck = 0;
+    let mut looker = server.connect();
     assert!(wait_until(SECONDS(20), || {
-        let rows = holder.query("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'", &[]).unwrap();
+        let rows = looker.query("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'", &[]).unwrap();
         stuck = rows.first().map_or(0, |r| r.get(0));
         stuck != 0
     }));
