@@ -180,9 +180,9 @@ fn io_counts(server: &Server, reader: &mut postgres::Client, pids: &[i32]) -> BT
             &format!(
                 "SELECT {wal} = 'wal', coalesce(sum(reads), 0)::bigint, coalesce(sum(writes), 0)::bigint, coalesce(sum(extends), 0)::bigint,
                         coalesce(sum(fsyncs), 0)::bigint
-                 FROM {} WHERE true GROUP BY 1",
+                 FROM {} GROUP BY 1",
                 if server.major() >= 18 {
-                    format!("(SELECT (pg_stat_get_backend_io(pid)).* FROM unnest(ARRAY[{}]) AS pid) AS io", pids.join(","))
+                    format!("(SELECT (pg_stat_get_backend_io(pid)).* FROM unnest(ARRAY[{}]) AS pid) AS io WHERE object <> 'wal' OR context = 'normal'", pids.join(","))
                 } else {
                     "pg_stat_io".to_owned()
                 }

@@ -268,40 +268,9 @@ static __always_inline bool is_sleeping(struct task_struct *task)
 /* Classes whose waits are system calls that may sleep several times. */
 #define IO_CLASS 0x0a
 
-static __always_inline void leaves(struct track *k, struct task_struct *task, bool preempt, u64 t)
+/* It is on the CPU from `t` on. */
+static __always_inline void runs(struct track *k, u32 index, u64 t)
 {
-	begin(k);
-	bool odd = k->known && !k->on;
-	account(k, task, t);
-	k->on = 0;
-	k->out = t;
-	k->woken = 0;
-	if (odd) {
-		struct tally *c = tally();
-		if (c)
-			c->odd++;
-	}
-	k->asleep = !preempt && is_sleeping(task);
-	if (blocking && k->asleep) {
-		u32 event = 0;
-		if (bpf_probe_read_user(&event, sizeof event, (void *)k->word)) {
-			struct tally *c = tally();
-			if (c)
-				c->faults++;
-		}
-		k->event = event;
-		k->cpu_out = k->cpu;
-		k->runq_out = k->runq;
-		k->frame = event >> 24 == IO_CLASS ? frame_of(task) : 0;
-		if (event)
-			look_at_row(k, &k->row);
-	}
-	end(k);
-}
-
-static __always_inline void enters(struct track *k, u32 index, struct task_struct *task, u64 t)
-{
-	begin(k);
 	bool asleep = k->asleep;
 	u64 out = k->out, woken = k->woken;
 	if (!out) {
@@ -314,7 +283,6 @@ static __always_inline void enters(struct track *k, u32 index, struct task_struc
 	u64 ran_from = asleep ? (woken > out ? woken : out) : out;
 	if (t > ran_from)
 		k->runq += t - ran_from;
-	account(k, task, 0);
 	k->on = t;
 	k->out = 0;
 	if (blocking && asleep && k->event) {
@@ -337,6 +305,55 @@ static __always_inline void enters(struct track *k, u32 index, struct task_struc
 		}
 	}
 	k->asleep = 0;
+}
+
+static __always_inline void odd(void)
+{
+	struct tally *c = tally();
+	if (c)
+		c->odd++;
+}
+
+static __always_inline void enters(struct track *k, u32 index, struct task_struct *task, u64 t)
+{
+	begin(k);
+	if (k->on && k->known)
+		odd();
+	account(k, task, 0);
+	runs(k, index, t);
+	end(k);
+}
+
+static __always_inline void leaves(struct track *k, u32 index, struct task_struct *task, bool preempt, u64 t)
+{
+	begin(k);
+	if (k->known && !k->on) {
+		/* Kernels were seen not to tell that a process got the CPU, once in thousands. How long it ran says when that was. */
+		u64 ran = task->se.sum_exec_runtime - k->ran, from = t - ran;
+		if (ran > t || from < k->out)
+			from = k->out;
+		odd();
+		runs(k, index, from);
+	}
+	account(k, task, t);
+	k->on = 0;
+	k->out = t;
+	k->woken = 0;
+	k->asleep = !preempt && is_sleeping(task);
+	if (blocking && k->asleep) {
+		u32 event = 0;
+		if (bpf_probe_read_user(&event, sizeof event, (void *)k->word)) {
+			struct tally *c = tally();
+			if (c)
+				c->faults++;
+		}
+		k->event = event;
+		k->cpu_out = k->cpu;
+		k->runq_out = k->runq;
+		k->frame = event >> 24 == IO_CLASS ? frame_of(task) : 0;
+		if (event)
+			look_at_row(k, &k->row);
+	}
 	end(k);
 }
 
@@ -347,7 +364,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	u64 t = now();
 	struct track *k = track_of(prev->pid, &index);
 	if (k)
-		leaves(k, prev, preempt, t);
+		leaves(k, index, prev, preempt, t);
 	k = track_of(next->pid, &index);
 	if (k) {
 		struct tally *c = tally();

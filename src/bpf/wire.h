@@ -83,7 +83,7 @@ struct tally {
 	u64 writes;
 	u64 switches;
 	u64 faults; /* user memory that could not be read */
-	u64 odd;    /* switches that do not follow on the one before: one was not told */
+	u64 odd;    /* switches that do not follow on the one before: one was not told, and was worked out */
 	u64 pad[4];
 };
 

@@ -288,10 +288,6 @@ impl Strand {
         self.cut = span.end;
         self.cpu += cpu_ns;
         self.runq += runq_ns;
-        if !open {
-            self.cpu = self.cpu.max(cpu);
-            self.runq = self.runq.max(runq);
-        }
         self.shown = now;
     }
 
