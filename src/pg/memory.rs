@@ -77,7 +77,7 @@ impl Segment {
         let map = match reach {
             Reach::Readv => None,
             Reach::Map => Some(map(proc_fs, pid, &mapping).with_context(|| {
-                format!("cannot map the shared memory of process {pid}: needs root, or CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE")
+                format!("cannot map the shared memory of process {pid}: needs root, or CAP_CHECKPOINT_RESTORE, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
             })?),
             Reach::Auto => map(proc_fs, pid, &mapping).ok(),
         };
@@ -348,6 +348,16 @@ fn copy_mapped(map: &MmapRaw, offset: usize, to: &mut [u8]) -> Option<()> {
     }
     Some(())
 }
+
+/// Who made the shared memory of a process, by its own account: a postmaster names itself.
+pub fn creator(proc_fs: &ProcFs, pid: i32) -> Option<i32> {
+    let reader = Reader::new(proc_fs, pid);
+    let mapping = find(proc_fs, pid, &reader).ok()?;
+    reader.array(mapping.start + CREATOR).map(i32::from_ne_bytes)
+}
+
+/// Offset of `PGShmemHeader.creatorPID`, the same in all versions.
+const CREATOR: u64 = 4;
 
 /// Names the kernel gives the mappings PostgreSQL uses: anonymous, anonymous with huge pages, System V.
 fn may_be_postgres(m: &Mapping) -> bool {
