@@ -16,7 +16,6 @@ use ratatui::crossterm::terminal::{
     enable_raw_mode,
 };
 use ratatui::crossterm::{execute, queue};
-use ratatui::layout::Rect;
 use std::io::{BufWriter, Stdout, Write, stdout};
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
