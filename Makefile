@@ -48,8 +48,7 @@ servers: ## fetch PostgreSQL 13 to 18 for the tests
 bench-sampler: ## what sampling costs the server and itself
 	@scripts/need test
 	@scripts/servers
-	$(CARGO) build --release
-	scripts/bench-sampler
+	$(CARGO) bench --bench sampler
 
 clean-cache: ## remove what was fetched or built once, outside of the clone
 	@cache=$$(scripts/cache) && rm -rf "$$cache/servers" "$$cache/templates" "$$cache/target" && echo "removed servers, templates and target in $$cache"

@@ -34,6 +34,7 @@ use crate::session::Worker;
 use anyhow::{Result, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use draw::hits::Hits;
+use jiff::tz::TimeZone;
 use msg::{Effect, Msg};
 use ratatui::crossterm::event::Event;
 use state::{Start, State};
@@ -64,7 +65,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { start: Start::default(), theme: "auto".into(), color: ColorMode::Auto, mouse: Mouse::On }
+        Self {
+            start: Start { zone: TimeZone::system(), ..Start::default() },
+            theme: "auto".into(),
+            color: ColorMode::Auto,
+            mouse: Mouse::On,
+        }
     }
 }
 
@@ -91,7 +97,7 @@ pub fn run(options: Options, worker: Worker, inbox: Inbox) -> Result<Outcome> {
     let load = |name: &str| Theme::load(name, depth, options.start.ascii, &environment);
     let mut theme = load(&options.theme)?;
     let mut start = options.start.clone();
-    start.theme.clone_from(&options.theme);
+    Theme::meant(&options.theme, &environment).clone_into(&mut start.theme);
     let outcome = {
         let mut screen = Screen::enter(options.mouse, inbox.news.clone())?;
         let _listeners = input::Listeners::start(&inbox.news)?;

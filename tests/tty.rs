@@ -46,7 +46,7 @@ impl Terminal {
         let keys = pair.master.take_writer().unwrap();
         let (out, bytes) = channel();
         std::thread::spawn(move || {
-            let mut buffer = [0; 65536];
+            let mut buffer = vec![0; 65536];
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 if out.send(buffer[..n].to_vec()).is_err() {
                     return;

@@ -30,6 +30,7 @@ pub struct Wish {
     /// The same, but of all backends.
     pub without_pid: Filter,
     /// Samples per second, if said.
+    #[cfg_attr(not(feature = "capture"), allow(dead_code))]
     pub rate_hz: Option<u32>,
     /// Theme, if said.
     pub theme: Option<String>,

@@ -18,6 +18,9 @@ use ratatui::style::Style;
 use ratatui::widgets::StatefulWidget;
 use stack::{Fill, stack};
 
+/// The newest bucket is drawn once so much of it was observed.
+const LEAST: f64 = 0.25;
+
 /// What the chart shows.
 #[derive(Debug)]
 pub struct Chart<'a> {
@@ -63,10 +66,10 @@ impl StatefulWidget for &Chart<'_> {
         hits.chart(plot, self.span);
         self.values(area, plot, buf);
         self.times(area, plot, buf);
-        match self.load {
-            Some(load) if self.notice.is_empty() => self.buckets(load, plot, buf),
-            _ => self.say(plot, buf),
+        if let Some(load) = self.load {
+            self.buckets(load, plot, buf);
         }
+        self.say(plot, buf);
         self.marks(plot, buf);
     }
 }
@@ -132,15 +135,9 @@ impl Chart<'_> {
             let place = Rect { x: area.x, y: plot.y + n, width: plot.x.saturating_sub(area.x + 1), height: 1 };
             put_right(buf, place, text, style);
         };
-        let rows = [
-            Some(0),
-            (plot.height >= 4).then_some(plot.height / 2),
-            (plot.height >= 8).then_some(plot.height / 4),
-            (plot.height >= 8).then_some(plot.height * 3 / 4),
-        ];
         let line = self.capacity_row(plot);
-        for n in rows.into_iter().flatten().filter(|n| Some(*n) != line) {
-            let v = self.top * f64::from(plot.height - n) / f64::from(plot.height);
+        let levels = axis::levels(self.top, plot.height);
+        for (n, v) in levels.into_iter().chain([(0, self.top)]).filter(|(n, _)| Some(*n) != line) {
             label(n, &axis::value(v), style, buf);
         }
         if let Some(n) = line {
@@ -169,7 +166,9 @@ impl Chart<'_> {
         for mark in axis::marks(self.span, plot.width, self.clock, self.zone) {
             let x = plot.x + mark.column;
             let text = format!("{}{}", self.theme.glyphs().mark, mark.label);
-            if usize::from(room.saturating_sub(x)) >= width(&text) {
+            let end = x + u16::try_from(width(&text)).unwrap_or(u16::MAX);
+            let under_cursor = self.cursor.is_some_and(|c| (x..=end).contains(&self.column(c, plot)));
+            if end <= room && !under_cursor {
                 put(buf, line, x, y, &text, style);
             }
         }
@@ -186,8 +185,10 @@ impl Chart<'_> {
             let Some(bucket) = load.buckets.get(i) else { continue };
             let start = self.span.start + (load.bucket_ns * i as f64) as u64;
             let inside = self.recorded.is_some_and(|r| r.meets(Span::new(start, start + (load.bucket_ns.max(1.0)) as u64)));
-            if bucket.observed <= 0.0 {
-                if inside {
+            // The newest bucket of a live picture has just begun: too little to draw.
+            let begun = self.live && i + 1 == load.buckets.len() && bucket.observed < LEAST;
+            if bucket.observed <= 0.0 || begun {
+                if inside && !begun {
                     for y in plot.top()..plot.bottom() {
                         dot(buf, x, y, self.theme.glyphs().hatch, self.theme.of(Role::Gap));
                     }
@@ -232,7 +233,11 @@ impl Chart<'_> {
     }
 
     fn say(&self, plot: Rect, buf: &mut Buffer) {
-        let text = super::text::fit(&self.notice, usize::from(plot.width), self.theme.glyphs().ellipsis);
+        if self.notice.is_empty() {
+            return;
+        }
+        let text = super::text::fit(&self.notice, usize::from(plot.width.saturating_sub(2)), self.theme.glyphs().ellipsis);
+        let text = format!(" {text} ");
         let x = plot.x + plot.width.saturating_sub(u16::try_from(width(&text)).unwrap_or(0)) / 2;
         put(buf, plot, x, plot.y + plot.height / 2, &text, self.theme.of(Role::Dim));
     }

@@ -24,9 +24,9 @@ use super::widgets::status::Status;
 use super::widgets::table::{self, Table};
 use super::widgets::tabs::Tabs;
 use super::widgets::themes::Picker;
-use crate::analysis::answer::{Answer, Body, TimeModel};
+use crate::analysis::answer::{Answer, Body};
 use crate::trace::clock::{Span, Ts};
-use crate::with_rows;
+use crate::ui::pages::with_rows;
 use hits::Hits;
 use layout::{NEEDED, is_too_small};
 use ratatui::Frame;
@@ -36,6 +36,31 @@ use ratatui::widgets::{StatefulWidget, Widget};
 
 /// Draws the state.
 pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Hits {
+    let hits = picture(frame, state, theme);
+    if state.start.ascii {
+        only_ascii(frame.buffer_mut());
+    }
+    hits
+}
+
+/// Replaces what the terminal cannot show: server text, units, marks.
+fn only_ascii(buf: &mut Buffer) {
+    for cell in &mut buf.content {
+        if !cell.symbol().is_ascii() {
+            let plain = match cell.symbol() {
+                "µ" => "u",
+                "—" | "–" => "-",
+                "≥" => ">",
+                "†" => "+",
+                "…" => "~",
+                _ => "?",
+            };
+            cell.set_symbol(plain);
+        }
+    }
+}
+
+fn picture(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Hits {
     let mut hits = Hits::default();
     let area = frame.area();
     let buf = frame.buffer_mut();
@@ -50,7 +75,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Hits {
     (&Status { state, theme }).render(areas.status, buf);
     if let Some(trouble) = state.trouble() {
         buf.set_style(areas.banner, theme.of(Role::Banner));
-        let text = format!(" {} {}", theme.glyphs().warning, format::line(&trouble));
+        let text = format!(" {} {}", theme.glyphs().warning, format::safe(&trouble));
         put(buf, areas.banner, 0, areas.banner.y, &text, theme.of(Role::Banner));
     }
     chart(state, theme, areas.chart, buf, &mut hits);
@@ -76,8 +101,7 @@ fn layer(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut 
         Some(Layer::Palette(palette)) => (&List { palette, state, theme }).render(area, buf, hits),
         Some(Layer::Themes(themes)) => (&Picker { themes, theme }).render(area, buf, hits),
         Some(Layer::Prompt(prompt)) => {
-            let bottom = Rect { y: area.bottom().saturating_sub(2), height: 2, ..area };
-            (&Bottom { prompt, rows: state.rows.len(), theme }).render(bottom, buf);
+            (&Bottom { prompt, rows: state.rows.len(), theme }).render(area, buf);
         }
         Some(Layer::Detail(_)) | None => {}
     }
@@ -115,7 +139,7 @@ fn present(state: &State, end: Ts) -> Ts {
 
 fn chart_notice(state: &State, answer: Option<&Answer>) -> String {
     match answer {
-        None if state.pulse.extent().is_none() => state.trouble().unwrap_or_else(|| "no data yet".into()),
+        None if state.pulse.extent().is_none() => String::new(),
         None => state.pane(slot::CHART).and_then(|p| p.error.clone()).unwrap_or_else(|| format!("reading {}", window(state))),
         Some(a) if a.coverage.observed_ns() == 0 => format!("no data {}", window(state)),
         Some(_) => String::new(),
@@ -150,18 +174,18 @@ pub fn sortable(state: &State) -> Vec<&'static str> {
 }
 
 fn scene<'a, R: Row>(rows: &[R], answer: &'a Answer, state: &'a State) -> Scene<'a> {
-    let model = |s| match state.answer(s).map(|a| &a.body) {
-        Some(Body::TimeModel(model)) => Some(model),
+    let glance = |s| match state.answer(s) {
+        Some(Answer { body: Body::TimeModel(model), coverage, .. }) => Some((coverage.observed_ns() > 0).then_some(model)),
         _ => None,
     };
-    let (short, medium): (Option<&TimeModel>, Option<&TimeModel>) = (model(slot::SHORT), model(slot::MEDIUM));
+    let (short, medium) = (glance(slot::SHORT), glance(slot::MEDIUM));
     let top_share = rows.iter().filter_map(Row::share).fold(0.0, f64::max);
     let exact = match &answer.body {
         Body::Events { events } => events.iter().any(|e| e.waits.is_some() || e.latency.is_some()),
         _ => false,
     };
     let wall = answer.clock.wall(answer.extent.map_or(answer.window.end, |e| e.end.min(answer.window.end))) / 1_000;
-    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact, ascii: state.start.ascii }
+    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact }
 }
 
 /// Why there are no rows, when there are none.
@@ -171,18 +195,18 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     let pane = state.pane(slot::PAGE)?;
     if let Some(error) = &pane.error {
         let more = if place.crumbs.is_empty() { vec![] } else { vec!["Backspace goes back, / edits the filter".into()] };
-        return make(format::line(error).into_owned(), Role::Bad, more);
+        return make(format::safe(error).into_owned(), Role::Bad, more);
     }
     let Some(answer) = answer else {
         return match (state.pulse.extent(), state.trouble()) {
-            (None, Some(trouble)) => make(format!("no data: {}", format::line(&trouble)), Role::Warn, vec![]),
-            (None, None) => make("no data yet".into(), Role::Dim, vec![]),
+            (None, Some(trouble)) => make(format!("no data: {}", format::safe(&trouble)), Role::Warn, vec![]),
+            (None, None) => make("no data yet: looking for the server".into(), Role::Dim, vec![]),
             (Some(_), _) => make(format!("reading {}", window(state)), Role::Dim, vec![]),
         };
     };
     if answer.coverage.observed_ns() == 0 {
         let why =
-            state.trouble().map_or_else(|| "nothing was recorded then: G follows time again".into(), |t| format::line(&t).into_owned());
+            state.trouble().map_or_else(|| "nothing was recorded then: G follows time again".into(), |t| format::safe(&t).into_owned());
         return make(format!("no data {}", window(state)), Role::Warn, vec![why]);
     }
     let nothing = match &answer.body {
@@ -194,7 +218,7 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
         return None;
     }
     if !place.words.is_empty() && answer.total_rows > 0 {
-        let words = place.words.iter().map(|w| format!("\"{}\"", format::line(w))).collect::<Vec<_>>().join(" and ");
+        let words = place.words.iter().map(|w| format!("\"{}\"", format::safe(w))).collect::<Vec<_>>().join(" and ");
         return make(
             format!("no row contains {words}"),
             Role::Warn,
@@ -202,7 +226,7 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
         );
     }
     if !place.crumbs.is_empty() && answer.db_time_ns == 0 && state.hidden == 0 {
-        let filter = place.crumbs.iter().map(|c| format::line(&c.label).into_owned()).collect::<Vec<_>>().join(", ");
+        let filter = place.crumbs.iter().map(|c| format::safe(&c.label).into_owned()).collect::<Vec<_>>().join(", ");
         return make(
             format!("nothing matches the filter: {filter}"),
             Role::Warn,
@@ -211,7 +235,11 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     }
     let idle = match (state.hidden, state.idle) {
         (n, Idle::Hidden) if n > 0 => format!("{n} idle {} hidden: i shows them", if n == 1 { "row is" } else { "rows are" }),
-        _ => format!("{}: the server was observed and had nothing to do", window(state)),
+        _ => {
+            let seen = answer.extent.map_or(answer.window, |e| answer.window.clip(e));
+            let at = |ts| format::clock(answer.clock.wall(ts), &state.start.zone, true);
+            format!("{} to {}: the server was observed and had nothing to do", at(seen.start), at(seen.end))
+        }
     };
     let headline = match place.page {
         Page::Active | Page::Sessions => "no active sessions",

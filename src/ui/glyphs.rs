@@ -9,8 +9,8 @@ pub struct Glyphs {
     pub rising: [&'static str; 9],
     /// Empty to full from the left, in eighths.
     pub growing: [&'static str; 9],
-    /// Lowest to highest point of a sparkline.
-    pub spark: [&'static str; 8],
+    /// Lowest to highest point of a sparkline; never a whole cell, so that rows stay apart.
+    pub spark: [&'static str; 7],
     /// A point of a sparkline that was not observed.
     pub spark_gap: &'static str,
     /// Time that was not observed.
@@ -49,8 +49,6 @@ pub struct Glyphs {
     pub warning: &'static str,
     /// More beyond the edge, upwards.
     pub up: &'static str,
-    /// No value.
-    pub none: &'static str,
     /// From one moment to another.
     pub until: &'static str,
     /// One per class, in the order of [`WaitClass::ALL`]: what tells classes apart without colour.
@@ -63,7 +61,7 @@ pub struct Glyphs {
 pub static UNICODE: Glyphs = Glyphs {
     rising: [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
     growing: [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"],
-    spark: ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
+    spark: ["▁", "▂", "▃", "▄", "▅", "▆", "▇"],
     spark_gap: "┈",
     hatch: "╱",
     rule: "─",
@@ -79,11 +77,10 @@ pub static UNICODE: Glyphs = Glyphs {
     descending: "▾",
     ascending: "▴",
     live: "▶",
-    paused: "⏸",
+    paused: "▮▮",
     ended: "■",
     warning: "▲",
     up: "↑",
-    none: "-",
     until: "–",
     classes: ["█", "▓", "▒", "░", "▤", "▚", "·", "▞", "▥", "◇", "□", "?"],
     frame: ["╭", "╮", "╰", "╯", "─", "│"],
@@ -93,7 +90,7 @@ pub static UNICODE: Glyphs = Glyphs {
 pub static ASCII: Glyphs = Glyphs {
     rising: [" ", ".", ".", ":", ":", "=", "=", "#", "#"],
     growing: [" ", " ", " ", " ", "#", "#", "#", "#", "#"],
-    spark: [".", ":", "-", "=", "+", "*", "%", "#"],
+    spark: [".", ":", "-", "=", "+", "*", "#"],
     spark_gap: "/",
     hatch: "/",
     rule: "-",
@@ -113,7 +110,6 @@ pub static ASCII: Glyphs = Glyphs {
     ended: "#",
     warning: "!",
     up: "^",
-    none: "-",
     until: "..",
     classes: ["C", "I", "K", "L", "B", "P", "N", "T", "E", "J", "A", "O"],
     frame: ["+", "+", "+", "+", "-", "|"],

@@ -127,13 +127,13 @@ pub trait Row: Sized + 'static {
     fn is_redundant(&self) -> bool {
         false
     }
+    /// Its load, nanoseconds.
+    fn load_ns(&self) -> u64;
     /// Share of DB Time, for the load bar.
     fn share(&self) -> Option<f64>;
 }
 
 /// Evaluates `$use` with `$rows` bound to the rows of an answer's body, or `$none` when the body is no table.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! with_rows {
     ($body:expr, $rows:ident => $use:expr, $none:expr) => {
         match $body {
@@ -162,9 +162,16 @@ macro_rules! with_rows {
     };
 }
 
+pub(crate) use with_rows;
+
 /// What is about the row at `index` of the answer.
 pub fn subject(answer: &Answer, index: usize) -> Option<Subject> {
     with_rows!(&answer.body, rows => rows.get(index).map(Row::subject), None)
+}
+
+/// Load of the row at `index` of the answer, nanoseconds.
+pub fn load_ns(answer: &Answer, index: usize) -> u64 {
+    with_rows!(&answer.body, rows => rows.get(index).map_or(0, Row::load_ns), 0)
 }
 
 /// What the row at `index` of the answer stands for.

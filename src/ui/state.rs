@@ -256,6 +256,11 @@ impl State {
         self.rows.get(self.place.view().index).copied()
     }
 
+    /// Load of the selected row, nanoseconds.
+    pub fn selected_load(&self) -> u64 {
+        self.answer(slot::PAGE).zip(self.selected_row()).map_or(0, |(answer, row)| pages::load_ns(answer, row))
+    }
+
     /// What the selected row, or the open detail panel, is about.
     pub fn subject(&self) -> Option<Subject> {
         if let Some(Layer::Detail(detail)) = &self.layer {
@@ -289,9 +294,34 @@ impl State {
         self.can_go_back()
     }
 
-    /// Whether time can be stopped and moved.
+    /// Whether anything was recorded.
     pub fn has_data(&self) -> bool {
         self.pulse.extent().is_some()
+    }
+
+    /// Whether nothing lies over the table.
+    pub fn is_at_table(&self) -> bool {
+        self.layer.is_none()
+    }
+
+    /// Whether nothing lies over the chart.
+    fn is_at_chart(&self) -> bool {
+        matches!(self.layer, None | Some(Layer::Detail(_)))
+    }
+
+    /// Whether the filter can be edited.
+    pub fn can_filter(&self) -> bool {
+        self.is_at_chart()
+    }
+
+    /// Whether time can be stopped and moved.
+    pub fn can_move(&self) -> bool {
+        self.has_data() && self.is_at_chart()
+    }
+
+    /// Whether the picture can be made to follow time.
+    pub fn can_follow(&self) -> bool {
+        self.is_paused() && self.is_at_chart()
     }
 
     /// Whether the picture stands still.
@@ -301,17 +331,17 @@ impl State {
 
     /// Whether there is a window to go back to.
     pub fn has_last_window(&self) -> bool {
-        self.camera.has_last()
+        self.camera.has_last() && self.is_at_chart()
     }
 
     /// Whether a shorter window exists.
     pub fn can_zoom_in(&self) -> bool {
-        self.camera.shorter().is_some()
+        self.camera.shorter().is_some() && self.is_at_chart()
     }
 
     /// Whether a longer window exists.
     pub fn can_zoom_out(&self) -> bool {
-        self.camera.longer().is_some()
+        self.camera.longer().is_some() && self.is_at_chart()
     }
 
     /// Whether SQL can be shown below the table.
@@ -321,13 +351,13 @@ impl State {
 
     /// Whether the page's rows can be ordered.
     pub fn can_sort(&self) -> bool {
-        self.place.page != Page::Time
+        self.place.page != Page::Time && self.is_at_table()
     }
 
     /// Whether a question of the page is about to be answered, so that drawing now would only flicker.
     pub fn is_settling(&self) -> bool {
         const BRIEF: Duration = Duration::from_millis(40);
-        [slot::CHART, slot::PAGE]
+        [slot::STATUS, slot::CHART, slot::PAGE]
             .into_iter()
             .filter_map(|s| self.pane(s))
             .any(|p| p.is_pending() && p.answer.is_none() && self.now.saturating_sub(p.asked()) < BRIEF)
@@ -347,7 +377,7 @@ impl State {
                 }
                 None
             }
-            Link::Starting => Some("starting: looking for the server".into()),
+            Link::Starting => None,
             Link::Waiting { why } => Some(format!("waiting for server: {why}")),
             Link::Ended { why } if why.is_empty() => None,
             Link::Ended { why } => Some(format!("recording ended: {why}")),

@@ -83,9 +83,9 @@ impl Screen {
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate).context("cannot write to the terminal")
     }
 
-    /// Forgets what the terminal is believed to show.
+    /// Forgets what the terminal is believed to show. Not [`Terminal::clear`]: that one asks the terminal where its cursor is, and the key thread
+    /// would take the reply.
     pub fn clear(&mut self) -> Result<()> {
-        // Not the library's own: that asks the terminal where its cursor is, and some never answer.
         queue!(self.terminal.backend_mut(), Clear(ClearType::All)).context("cannot write to the terminal")?;
         // Forgets the last picture, so that the next one is drawn whole.
         self.terminal.swap_buffers();
@@ -128,6 +128,8 @@ fn reset_hook(hook: Hook) {
 }
 
 fn take(mouse: Mouse) -> std::io::Result<()> {
+    // Somebody else may have changed the mode behind our back: what is believed to be raw is set anew.
+    disable_raw_mode()?;
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
     if mouse == Mouse::On {

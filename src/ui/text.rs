@@ -1,5 +1,5 @@
 //! Text in cells: how wide it is, how it is cut, wrapped and put into the buffer. Counts what the user sees (grapheme clusters and their
-//! width), never bytes. Text arrives here already safe, see [`super::format::line`].
+//! width), never bytes. Text arrives here already safe, see [`super::format::safe`].
 
 use ratatui::buffer::{Buffer, CellWidth};
 use ratatui::layout::Rect;
@@ -48,6 +48,10 @@ pub fn wrap(text: &str, room: usize) -> Vec<&str> {
                 start = at;
                 used = width(line.get(start..i).unwrap_or_default());
                 space = None;
+                if used + w > room {
+                    lines.extend(line.get(start..i));
+                    (start, used) = (i, 0);
+                }
             }
             used += w;
             if cluster == " " {
@@ -121,7 +125,7 @@ mod tests {
         #[test]
         fn wrapping_neither_adds_nor_loses(text in "[ a-zé数👍]{0,60}", room in 2usize..20) {
             let lines = wrap(&text, room);
-            prop_assert_eq!(lines.concat(), text);
+            prop_assert_eq!(lines.concat(), text.as_str());
             for line in lines {
                 prop_assert!(width(line) <= room);
             }

@@ -47,15 +47,18 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// Loads a theme by name or path for a terminal; `auto` is dark or light. Without colour there is one theme only.
+    /// The theme a name means: `auto` is dark or light, as the environment says.
+    pub fn meant<'a>(name: &'a str, environment: &Environment) -> &'a str {
+        match (name, environment.is_light()) {
+            ("auto", true) => "light",
+            ("auto", false) => "dark",
+            (name, _) => name,
+        }
+    }
+
+    /// Loads a theme by name or path for a terminal. Without colour there is one theme only.
     pub fn load(name: &str, depth: Depth, ascii: bool, environment: &Environment) -> Result<Self> {
-        let name = if name == "auto" && environment.is_light() {
-            "light"
-        } else if name == "auto" {
-            "dark"
-        } else {
-            name
-        };
+        let name = Self::meant(name, environment);
         let sheet = Sheet::load(name)?;
         let sheet = if depth == Depth::Mono { Sheet::load("mono")? } else { sheet };
         Ok(Self::new(&sheet, if name == "mono" { Depth::Mono } else { depth }, ascii))
@@ -142,8 +145,8 @@ mod tests {
         let sheet = Sheet::load(theme).unwrap();
         for role in Role::ALL {
             let ink = sheet.ink(*role);
-            let bg: Vec<_> = ink.bg.and_then(|p| p.rgb()).map_or(backgrounds.to_vec(), |own| vec![own]);
-            let Some(fg) = ink.fg.and_then(|p| p.rgb()) else { continue };
+            let bg: Vec<_> = ink.bg.and_then(color::Paint::rgb).map_or(backgrounds.to_vec(), |own| vec![own]);
+            let Some(fg) = ink.fg.and_then(color::Paint::rgb) else { continue };
             let wanted = if LINES.contains(role) { 1.5 } else { 4.5 };
             for bg in bg {
                 let got = contrast(fg, bg);

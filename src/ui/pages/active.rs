@@ -22,7 +22,7 @@ impl ActiveRow {
 /// How long ago `since` was at the end of the window; nothing when unset.
 fn age<'a>(since: UnixMicros, scene: &Scene<'a>, tone: Tone) -> Cell<'a> {
     if since == 0 {
-        return Cell::dim("-");
+        return Cell::dim(format::NONE);
     }
     let micros = u64::try_from(scene.wall.saturating_sub(since)).unwrap_or(0);
     Cell::Text(format::duration(micros.saturating_mul(1_000)).into(), tone)
@@ -51,16 +51,16 @@ impl Row for ActiveRow {
             .name(|a, b| a.who.kind.name().cmp(b.who.kind.name()))
             .help("backend type"),
         Column::<Self>::new("user", Width::Fit(4, 14), 5, |r, _| {
-            Cell::Text(format::line(&r.who.user.show()).into_owned().into(), r.tone())
+            Cell::Text(format::safe(&r.who.user.show()).into_owned().into(), r.tone())
         })
         .name(|a, b| a.who.user.show().cmp(&b.who.user.show()))
         .help("user"),
         Column::<Self>::new("db", Width::Fit(4, 14), 6, |r, _| {
-            Cell::Text(format::line(&r.who.database.show()).into_owned().into(), r.tone())
+            Cell::Text(format::safe(&r.who.database.show()).into_owned().into(), r.tone())
         })
         .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
         .help("database"),
-        Column::<Self>::new("app", Width::Fit(4, 16), 8, |r, _| Cell::Text(format::line(&r.who.application), r.tone()))
+        Column::<Self>::new("app", Width::Fit(4, 16), 8, |r, _| Cell::Text(format::safe(&r.who.application), r.tone()))
             .name(|a, b| a.who.application.cmp(&b.who.application))
             .help("application_name"),
         Column::<Self>::new("state", Width::Fixed(12), 4, |r, _| Cell::Text(state(r.state).into(), r.tone()))
@@ -75,12 +75,8 @@ impl Row for ActiveRow {
         })
         .name(|a, b| a.name.cmp(&b.name))
         .help("what it waits for; CPU*: no wait reported while a command runs"),
-        Column::<Self>::new("for", Width::Fixed(9), 0, |r, s| {
-            let at_least = match (r.for_at_least, s.ascii) {
-                (false, _) => "",
-                (true, false) => "≥",
-                (true, true) => ">",
-            };
+        Column::<Self>::new("for", Width::Fixed(9), 0, |r, _| {
+            let at_least = if r.for_at_least { "≥" } else { "" };
             Cell::Text(format!("{at_least}{}", format::duration(r.for_ns)).into(), r.tone())
         })
         .number(|a, b| a.for_ns.cmp(&b.for_ns))
@@ -94,7 +90,7 @@ impl Row for ActiveRow {
         Column::<Self>::new("time", Width::Fixed(8), 7, |r, _| Cell::Text(format::duration(r.time_ns).into(), r.tone()))
             .number(|a, b| a.time_ns.cmp(&b.time_ns))
             .help("its load in the window"),
-        Column::<Self>::new("SQL", Width::Share(14, 500, 8), 1, |r, _| {
+        Column::<Self>::new("SQL", Width::Text(14, 30), 1, |r, _| {
             if r.sql.text.is_empty() {
                 Cell::Empty
             } else {
@@ -121,6 +117,10 @@ impl Row for ActiveRow {
         look(self.state.name());
         look(&self.name);
         look(&self.sql.text);
+    }
+
+    fn load_ns(&self) -> u64 {
+        self.time_ns
     }
 
     fn share(&self) -> Option<f64> {

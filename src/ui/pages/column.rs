@@ -14,6 +14,8 @@ pub enum Width {
     Fit(u16, u16),
     /// At least the first, at most the second, sharing what is left by the weight.
     Share(u16, u16, u16),
+    /// Long text: at least so many cells and so many percent of the table, and most of what is left.
+    Text(u16, u16),
 }
 
 /// To which side cells lean.
@@ -83,23 +85,24 @@ impl<'a> Cell<'a> {
     }
 }
 
+/// The time model of a shorter window; `None` when nothing of it was observed.
+pub type Glance<'a> = Option<&'a TimeModel>;
+
 /// What cells depend on besides their row.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The answer the rows are of.
     pub answer: &'a Answer,
-    /// The time model of the last seconds.
-    pub short: Option<&'a TimeModel>,
-    /// The time model of the last minute.
-    pub medium: Option<&'a TimeModel>,
+    /// The last seconds.
+    pub short: Option<Glance<'a>>,
+    /// The last minute.
+    pub medium: Option<Glance<'a>>,
     /// Largest share of DB Time of any row: the full length of a bar.
     pub top_share: f64,
     /// End of the window, microseconds since 1970 UTC.
     pub wall: i64,
     /// Whether any row has true lengths.
     pub exact: bool,
-    /// Whether only ASCII may be shown.
-    pub ascii: bool,
 }
 
 /// Which rows come first when a column is chosen for sorting.

@@ -17,7 +17,7 @@ impl EventRow {
 }
 
 fn latency<'a>(row: &EventRow, pick: fn(&Latency) -> u64) -> Cell<'a> {
-    row.latency_of(pick).map_or_else(|| Cell::dim("-"), |ns| Cell::Text(format::duration(ns).into(), row.tone()))
+    row.latency_of(pick).map_or_else(|| Cell::dim(format::NONE), |ns| Cell::Text(format::duration(ns).into(), row.tone()))
 }
 
 impl Row for EventRow {
@@ -46,10 +46,12 @@ impl Row for EventRow {
         Column::<Self>::new("AAS", Width::Fixed(6), 1, |r, _| Cell::Text(format::aas(r.aas).into(), r.tone()))
             .number(|a, b| a.aas.total_cmp(&b.aas))
             .help("average active sessions in it"),
-        Column::<Self>::new("waits", Width::Fixed(8), 4, |r, _| r.waits.map_or_else(|| Cell::dim("-"), |n| Cell::plain(n.to_string())))
-            .number(|a, b| a.waits.cmp(&b.waits))
-            .when(|s| s.exact)
-            .help("number of waits; only where every one was captured"),
+        Column::<Self>::new("waits", Width::Fixed(8), 4, |r, _| {
+            r.waits.map_or_else(|| Cell::dim(format::NONE), |n| Cell::plain(n.to_string()))
+        })
+        .number(|a, b| a.waits.cmp(&b.waits))
+        .when(|s| s.exact)
+        .help("number of waits; only where every one was captured"),
         Column::<Self>::new("avg", Width::Fixed(8), 5, |r, _| latency(r, |l| l.avg_ns))
             .number(|a, b| a.latency_of(|l| l.avg_ns).cmp(&b.latency_of(|l| l.avg_ns)))
             .when(|s| s.exact)
@@ -68,7 +70,7 @@ impl Row for EventRow {
         Column::<Self>::new("samples", Width::Fixed(8), 8, |r, _| Cell::dim(r.samples.to_string()))
             .number(|a, b| a.samples.cmp(&b.samples))
             .help("times a sample found a session in it: how much the row is worth believing"),
-        Column::<Self>::new("over time", Width::Share(8, 60, 4), 7, |r, _| Cell::Spark(&r.spark, Some(r.class)))
+        Column::<Self>::new("over time", Width::Share(9, 96, 4), 7, |r, _| Cell::Spark(&r.spark, Some(r.class)))
             .help("AAS over the window, each row to its own scale; dots were not observed"),
     ];
 
@@ -90,6 +92,10 @@ impl Row for EventRow {
 
     fn group(&self) -> u8 {
         u8::from(self.idle)
+    }
+
+    fn load_ns(&self) -> u64 {
+        if self.idle { 0 } else { self.time_ns }
     }
 
     fn share(&self) -> Option<f64> {

@@ -11,25 +11,25 @@ use crate::ui::format;
 /// The id as the server prints it, with a star when it is not the server's.
 pub(in crate::ui) fn id(sql: &Sql) -> String {
     match (sql.query, sql.source) {
-        (QueryId::NONE, _) => "-".into(),
+        (QueryId::NONE, _) => format::NONE.into(),
         (id, TextSource::Raw) => id.to_string(),
         (id, TextSource::Normalised) => format!("{id}*"),
     }
 }
 
 /// The text on one line.
-pub(super) fn text<'a>(sql: &'a Sql, tone: Tone) -> Cell<'a> {
+pub(super) fn text(sql: &Sql, tone: Tone) -> Cell<'_> {
     match (sql.text.is_empty(), sql.query) {
         (true, QueryId::NONE) => Cell::dim("no query known"),
         (true, _) => Cell::dim("text not known"),
-        (false, _) => Cell::Text(format::line(&sql.text), tone),
+        (false, _) => Cell::Text(format::safe(&sql.text), tone),
     }
 }
 
 impl Row for QueryRow {
     const ORDERED: Option<&'static str> = Some("time");
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::<Self>::new("query id", Width::Fixed(21), 0, |r, _| Cell::plain(id(&r.sql)))
+        Column::<Self>::new("query id", Width::Fit(8, 21), 0, |r, _| Cell::plain(id(&r.sql)))
             .right()
             .help("as pg_stat_statements shows it; a star: not the server's, see above"),
         Column::<Self>::new("time", Width::Fixed(8), 0, |r, _| Cell::plain(format::duration(r.time_ns)))
@@ -48,23 +48,23 @@ impl Row for QueryRow {
         Column::<Self>::new("sess", Width::Fixed(5), 5, |r, _| Cell::plain(r.sessions.to_string()))
             .number(|a, b| a.sessions.cmp(&b.sessions))
             .help("sessions that ran it"),
-        Column::<Self>::new("db", Width::Fit(4, 14), 7, |r, _| Cell::plain(format::line(&r.database.show()).into_owned()))
+        Column::<Self>::new("db", Width::Fit(4, 14), 7, |r, _| Cell::plain(format::safe(&r.database.show()).into_owned()))
             .name(|a, b| a.database.show().cmp(&b.database.show()))
             .help("database of the session that spent most in it"),
-        Column::<Self>::new("user", Width::Fit(4, 14), 8, |r, _| Cell::plain(format::line(&r.user.show()).into_owned()))
+        Column::<Self>::new("user", Width::Fit(4, 14), 8, |r, _| Cell::plain(format::safe(&r.user.show()).into_owned()))
             .name(|a, b| a.user.show().cmp(&b.user.show()))
             .help("user of that session"),
         Column::<Self>::new("top wait", Width::Share(14, 30, 2), 6, |r, _| match &r.top {
             Some(top) => {
                 Cell::Name { depth: 0, class: Some(top.event.class()), text: top.name.as_str().into(), note: "", tone: Tone::Plain }
             }
-            None => Cell::dim("-"),
+            None => Cell::dim(format::NONE),
         })
         .name(|a, b| a.top.as_ref().map(|t| &t.name).cmp(&b.top.as_ref().map(|t| &t.name)))
         .help("event with the most time, CPU* included"),
-        Column::<Self>::new("over time", Width::Share(8, 30, 2), 4, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
+        Column::<Self>::new("over time", Width::Share(9, 96, 3), 4, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
             .help("AAS over the window, each row to its own scale, in the colour of its top wait"),
-        Column::<Self>::new("SQL", Width::Share(16, 500, 9), 1, |r, _| text(&r.sql, Tone::Plain))
+        Column::<Self>::new("SQL", Width::Text(26, 30), 1, |r, _| text(&r.sql, Tone::Plain))
             .help("text as one session sent it, on one line"),
     ];
 
@@ -88,6 +88,10 @@ impl Row for QueryRow {
         if let Some(top) = &self.top {
             look(&top.name);
         }
+    }
+
+    fn load_ns(&self) -> u64 {
+        self.time_ns
     }
 
     fn share(&self) -> Option<f64> {

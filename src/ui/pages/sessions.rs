@@ -38,16 +38,16 @@ impl Row for SessionRow {
         Column::<Self>::new("kind", Width::Fit(6, 20), 9, |r, _| Cell::plain(r.who.kind.name()))
             .name(|a, b| a.who.kind.name().cmp(b.who.kind.name()))
             .help("backend type"),
-        Column::<Self>::new("user", Width::Fit(4, 16), 2, |r, _| Cell::plain(format::line(&r.who.user.show()).into_owned()))
+        Column::<Self>::new("user", Width::Fit(4, 16), 2, |r, _| Cell::plain(format::safe(&r.who.user.show()).into_owned()))
             .name(|a, b| a.who.user.show().cmp(&b.who.user.show()))
             .help("user, or its oid where the name is not known"),
-        Column::<Self>::new("db", Width::Fit(4, 16), 4, |r, _| Cell::plain(format::line(&r.who.database.show()).into_owned()))
+        Column::<Self>::new("db", Width::Fit(4, 16), 4, |r, _| Cell::plain(format::safe(&r.who.database.show()).into_owned()))
             .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
             .help("database"),
-        Column::<Self>::new("app", Width::Fit(4, 20), 7, |r, _| Cell::plain(format::line(&r.who.application)))
+        Column::<Self>::new("app", Width::Fit(4, 20), 7, |r, _| Cell::plain(format::safe(&r.who.application)))
             .name(|a, b| a.who.application.cmp(&b.who.application))
             .help("application_name"),
-        Column::<Self>::new("client", Width::Fit(6, 22), 11, |r, _| Cell::plain(format::line(&r.who.client)))
+        Column::<Self>::new("client", Width::Fit(6, 22), 11, |r, _| Cell::plain(format::safe(&r.who.client)))
             .name(|a, b| a.who.client.cmp(&b.who.client))
             .help("client address"),
         Column::<Self>::new("time", Width::Fixed(8), 0, |r, _| Cell::plain(format::duration(r.time_ns)))
@@ -69,7 +69,7 @@ impl Row for SessionRow {
         Column::<Self>::new("wait%", Width::Fixed(6), 10, |r, _| Cell::plain(format::share(r.wait_share)))
             .number(|a, b| by_share(a.wait_share, b.wait_share))
             .help("share of its load in waits"),
-        Column::<Self>::new("top wait", Width::Share(16, 34, 4), 1, |r, _| match &r.top {
+        Column::<Self>::new("top wait", Width::Share(22, 34, 4), 1, |r, _| match &r.top {
             Some(top) => Cell::Name {
                 depth: 0,
                 class: Some(top.event.class()),
@@ -81,7 +81,7 @@ impl Row for SessionRow {
         })
         .name(|a, b| a.top.as_ref().map(|t| &t.name).cmp(&b.top.as_ref().map(|t| &t.name)))
         .help("event it spent most load in, CPU* included"),
-        Column::<Self>::new("over time", Width::Share(8, 60, 3), 6, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
+        Column::<Self>::new("over time", Width::Share(9, 96, 3), 6, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
             .help("AAS over the window, each row to its own scale, in the colour of its top wait; dots were not observed"),
     ];
 
@@ -102,6 +102,10 @@ impl Row for SessionRow {
         if let Some(top) = &self.top {
             look(&top.name);
         }
+    }
+
+    fn load_ns(&self) -> u64 {
+        self.time_ns
     }
 
     fn share(&self) -> Option<f64> {

@@ -1,9 +1,9 @@
 //! The time model: DB Time, CPU* apart from the waits, wait classes with their events, idle time at the end.
 
-use super::column::{Cell, Column, Parts, Scene, Tone, Width};
+use super::column::{Cell, Column, Glance, Parts, Scene, Tone, Width};
 use super::subject::Subject;
 use super::{Row, RowKey};
-use crate::analysis::answer::{ModelKey, ModelRow, TimeModel};
+use crate::analysis::answer::{ModelKey, ModelRow};
 use crate::trace::wait::{WaitClass, WaitEvent};
 use crate::ui::format;
 
@@ -40,8 +40,8 @@ fn name<'a>(row: &'a ModelRow, _: &Scene<'a>) -> Cell<'a> {
     Cell::Name { depth: row.depth, class, text: row.name.as_str().into(), note, tone: row.tone() }
 }
 
-fn of<'a>(row: &ModelRow, model: Option<&TimeModel>) -> Cell<'a> {
-    let Some(model) = model else { return Cell::Empty };
+fn of<'a>(row: &ModelRow, glance: Option<Glance<'_>>) -> Cell<'a> {
+    let Some(model) = glance.flatten() else { return Cell::dim(format::NONE) };
     let aas = model.rows.iter().find(|r| r.key == row.key).map_or(0.0, |r| r.aas);
     Cell::Text(format::aas(aas).into(), row.tone())
 }
@@ -72,7 +72,7 @@ impl Row for ModelRow {
             .right()
             .when(|s| s.short.is_some())
             .help("the same over the last 5 seconds of the window"),
-        Column::<Self>::new("over time", Width::Share(8, 60, 4), 5, |r, _| Cell::Spark(&r.spark, r.class()))
+        Column::<Self>::new("over time", Width::Share(9, 96, 4), 5, |r, _| Cell::Spark(&r.spark, r.class()))
             .help("AAS over the window, each row to its own scale; dots were not observed"),
     ];
 
@@ -108,6 +108,10 @@ impl Row for ModelRow {
 
     fn is_redundant(&self) -> bool {
         self.key == ModelKey::Event(WaitEvent::CPU)
+    }
+
+    fn load_ns(&self) -> u64 {
+        if self.is_apart() { 0 } else { self.time_ns }
     }
 
     fn share(&self) -> Option<f64> {

@@ -1,6 +1,7 @@
 //! Where the user is: page, filter, and per page the order and the selection. Going into a row remembers the place; going back restores it.
 
 use crate::analysis::filter::{Clause, Filter, Term};
+use crate::trace::wait::WaitClass;
 use crate::ui::pages::{Page, RowKey};
 
 /// One step of the breadcrumb: a clause of the filter with the words that stand for it.
@@ -121,9 +122,8 @@ impl Dimension {
     /// The dimension a condition fixes.
     pub fn of(term: &Term) -> Option<Self> {
         match term {
-            Term::Event(_) | Term::EventNamed(_) => Some(Self::Event),
-            // CPU* has one event only.
-            Term::Class(crate::trace::wait::WaitClass::Cpu) => Some(Self::Event),
+            // CPU* is a class of one event.
+            Term::Event(_) | Term::EventNamed(_) | Term::Class(WaitClass::Cpu) => Some(Self::Event),
             Term::Session(_) | Term::Pid(_) => Some(Self::Session),
             Term::Query(_) => Some(Self::Query),
             _ => None,

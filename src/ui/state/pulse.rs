@@ -67,7 +67,7 @@ impl Pulse {
         let end = answer.extent?.end;
         Some(match answer.health.link {
             Link::Attached => end + self.elapsed(self.moved).min(if self.silent().is_some() { u64::MAX } else { SECOND }),
-            Link::Starting | Link::Waiting { .. } => end.max(answer.clock.mono + self.elapsed(self.read)),
+            Link::Starting | Link::Waiting { .. } => (end + self.elapsed(self.moved)).max(answer.clock.mono + self.elapsed(self.read)),
             Link::Ended { .. } => end,
         })
     }

@@ -141,7 +141,7 @@ fn load(name: &str, depth: usize) -> Result<Sheet> {
     if let Some((_, text)) = BUILT_IN.iter().find(|(n, _)| *n == name) {
         return Sheet::read(text, name, depth);
     }
-    if !name.contains('/') && !name.ends_with(".toml") {
+    if !name.contains('/') && Path::new(name).extension().is_none() {
         bail!("{}; or the path of a theme file", unknown("theme", name, BUILT_IN.iter().map(|(n, _)| *n).chain(["auto"])));
     }
     let text = std::fs::read_to_string(Path::new(name)).with_context(|| format!("cannot read theme file {name}"))?;

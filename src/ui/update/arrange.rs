@@ -1,10 +1,10 @@
 //! Which rows are listed and in what order, and where the selection is afterwards: on what it was on before, wherever that has moved.
 
 use crate::ui::pages::column::First;
+use crate::ui::pages::with_rows;
 use crate::ui::pages::{self, Page, Row, RowKey};
 use crate::ui::state::place::{Sort, View};
 use crate::ui::state::{Idle, State, slot};
-use crate::with_rows;
 
 /// Orders the rows of the page's answer and finds the selection again.
 pub(super) fn arrange(state: &mut State) {
@@ -40,9 +40,14 @@ pub(super) fn select(state: &mut State, index: usize) {
     }
 }
 
-/// Moves the selection.
+/// Moves the selection. While the rows are still on their way, moves add up.
 pub(super) fn step(state: &mut State, by: isize) {
-    select(state, state.place.view().index.saturating_add_signed(by));
+    let index = state.place.view().index.saturating_add_signed(by);
+    let coming = state.pane(slot::PAGE).is_none_or(|p| p.answer.is_none() && p.error.is_none());
+    match state.place.view_mut().filter(|_| coming) {
+        Some(view) => (view.index, view.selected) = (index, None),
+        None => select(state, index),
+    }
 }
 
 /// Scrolls; the selection comes along when it would leave the screen.

@@ -37,10 +37,10 @@ struct Want {
 pub(super) fn ask(state: &mut State, effects: &mut Vec<Effect>) {
     let wants = wants(state);
     for slot in (0u8..).take(slot::COUNT) {
-        if !wants.iter().any(|w| w.slot == slot) {
-            if let Some(pane) = state.pane_mut(slot) {
-                pane.clear();
-            }
+        if !wants.iter().any(|w| w.slot == slot)
+            && let Some(pane) = state.pane_mut(slot)
+        {
+            pane.clear();
         }
     }
     let now = state.now;
@@ -139,6 +139,7 @@ fn spark(state: &State) -> u16 {
         (Page::Active, _) => 0,
         (_, ..100) => 12,
         (_, 100..150) => 24,
-        _ => 48,
+        (_, 150..200) => 48,
+        _ => 96,
     }
 }

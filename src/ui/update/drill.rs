@@ -5,7 +5,8 @@ use super::arrange;
 use crate::ui::pages::Page;
 use crate::ui::pages::subject::Subject;
 use crate::ui::state::layer::{Detail, Layer};
-use crate::ui::state::place::{Crumb, Dimension};
+use crate::ui::state::place::Crumb;
+use crate::ui::state::place::Dimension::{self, Event, Query, Session};
 use crate::ui::state::{Idle, State};
 
 /// Into the selected row.
@@ -18,7 +19,6 @@ pub(super) fn enter(state: &mut State) {
             place.crumbs.push(crumb);
         }
     }
-    use Dimension::{Event, Query, Session};
     let open = |order: [Dimension; 2]| order.into_iter().find(|d| !place.fixes(*d)).map(Dimension::page);
     let page = match &subject {
         Subject::Everything | Subject::Idle => Some(Page::Events),
@@ -27,7 +27,9 @@ pub(super) fn enter(state: &mut State) {
         Subject::Session(..) => open([Query, Event]),
         Subject::Query(_) => open([Event, Session]),
     };
-    let Some(page) = page else { return detail(state, subject) };
+    // A session without load has nothing to list further in.
+    let idle = matches!(subject, Subject::Session(..)) && state.selected_load() == 0;
+    let Some(page) = page.filter(|_| !idle) else { return detail(state, subject) };
     if subject == Subject::Idle {
         state.idle = Idle::Shown;
     }

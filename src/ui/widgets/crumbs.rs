@@ -1,7 +1,7 @@
 //! The breadcrumb, which is the filter, and the coverage: how much of the window was seen, and how.
 
 use crate::analysis::answer::Answer;
-use crate::trace::clock::Ts;
+use crate::trace::clock::{Span, Ts};
 use crate::ui::draw::hits::{Hits, Target};
 use crate::ui::format;
 use crate::ui::state::{State, slot};
@@ -11,6 +11,7 @@ use crate::ui::theme::role::Role;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::StatefulWidget;
+use std::fmt::Write as _;
 
 /// The breadcrumb line.
 #[derive(Debug)]
@@ -30,9 +31,9 @@ impl StatefulWidget for &Crumbs<'_> {
         let place = &self.state.place;
         let separator = format!(" {} ", self.theme.glyphs().crumb);
         let mut steps: Vec<(String, Role, Option<usize>)> = vec![("db".into(), Role::Crumb, Some(0))];
-        steps.extend(place.crumbs.iter().enumerate().map(|(i, c)| (format::line(&c.label).into_owned(), Role::Crumb, Some(i + 1))));
+        steps.extend(place.crumbs.iter().enumerate().map(|(i, c)| (format::safe(&c.label).into_owned(), Role::Crumb, Some(i + 1))));
         if !place.words.is_empty() {
-            let words: Vec<_> = place.words.iter().map(|w| format!("\"{}\"", format::line(w))).collect();
+            let words: Vec<_> = place.words.iter().map(|w| format!("\"{}\"", format::safe(w))).collect();
             steps.push((words.join(" "), Role::CrumbWords, None));
         } else if let Some(last) = steps.last_mut() {
             last.1 = Role::CrumbLast;
@@ -90,7 +91,9 @@ impl Crumbs<'_> {
 /// `sampled 100 %`, `sampled 62 %, gap 38 %`, `sampled 100 % since 14:02:11`; and whether nothing is missing.
 pub fn coverage(answer: &Answer, state: &State) -> (String, bool) {
     let seen = &answer.coverage;
-    let recorded = answer.extent.map(|e| answer.window.clip(e));
+    // While data should be coming and does not, the time up to now is a gap too.
+    let end = |end| if state.trouble().is_some() { state.pulse.present().unwrap_or(end) } else { end };
+    let recorded = answer.extent.map(|e| answer.window.clip(Span::new(e.start, end(e.end))));
     let Some(recorded) = recorded.filter(|r| !r.is_empty() && seen.observed_ns() > 0) else {
         return ("nothing observed".into(), false);
     };
@@ -109,10 +112,10 @@ pub fn coverage(answer: &Answer, state: &State) -> (String, bool) {
     let mut text = parts.join(", ");
     let late = recorded.start.since(answer.window.start);
     if late > answer.window.len() / 100 && late > 0 {
-        text.push_str(&format!(" since {}", at(recorded.start, answer, state)));
+        let _ = write!(text, " since {}", at(recorded.start, answer, state));
     }
     if seen.unread > 0 {
-        text.push_str(&format!(", {} unread", seen.unread));
+        let _ = write!(text, ", {} unread", seen.unread);
     }
     (text, gap == 0 && seen.unread == 0)
 }

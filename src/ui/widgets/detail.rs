@@ -44,7 +44,7 @@ impl Widget for &Panel<'_> {
         }
         let title = row(area, 0);
         buf.set_style(title, self.theme.of(Role::Header));
-        let text = format!(" {}", format::line(&self.detail.subject.label()));
+        let text = format!(" {}", format::safe(&self.detail.subject.label()));
         put(
             buf,
             title,
@@ -78,7 +78,7 @@ fn lines(detail: &Detail, state: &State, width: u16) -> Vec<Line> {
         }
         Subject::Everything => out.text(Role::Text, "All load: the time of all sessions that were not idle, on CPU and waiting."),
         Subject::Idle => {
-            out.text(Role::Text, "Waiting for the next command, main loops of background processes, their pacing sleeps: no load.")
+            out.text(Role::Text, "Waiting for the next command, main loops of background processes, their pacing sleeps: no load.");
         }
     }
     load(&mut out, state);
@@ -102,36 +102,38 @@ fn now(state: &State) -> Option<(&ActiveRow, &Answer)> {
 
 fn session(out: &mut Lines, who: &Who, sql: Option<&Sql>, state: &State) {
     let now = now(state);
-    let zone = &state.start.zone;
-    fact(out, "kind", who.kind.name());
-    fact(out, "user", &format::line(&who.user.show()));
-    fact(out, "database", &format::line(&who.database.show()));
-    fact(out, "application", &format::line(&who.application));
-    fact(out, "client", &format::line(&who.client));
+    let text_of = |text: &str| format::safe(text).into_owned();
+    let mut facts = vec![
+        ("kind", who.kind.name().to_owned()),
+        ("user", text_of(&who.user.show())),
+        ("database", text_of(&who.database.show())),
+        ("application", text_of(&who.application)),
+        ("client", text_of(&who.client)),
+    ];
     if who.started != 0 {
-        fact(out, "started", &format::moment(who.started.saturating_mul(1_000), zone));
+        facts.push(("started", format::moment(who.started.saturating_mul(1_000), &state.start.zone)));
     }
     if who.server_pid != who.pid && who.server_pid != 0 {
-        fact(out, "server's pid", &who.server_pid.to_string());
+        facts.push(("server's pid", who.server_pid.to_string()));
     }
-    if let Some(leader) = who.leader {
-        fact(out, "leader", &format!("pid {leader}"));
-    }
+    facts.extend(who.leader.map(|leader| ("leader", format!("pid {leader}"))));
     if who.gone {
-        fact(out, "ended", "the process is gone");
+        facts.push(("ended", "the process is gone".into()));
     }
     if let Some((row, answer)) = now {
-        let wall = answer.clock.wall(answer.window.end) / 1_000;
+        let end = answer.extent.map_or(answer.window.end, |e| e.end.min(answer.window.end));
+        let wall = answer.clock.wall(end) / 1_000;
         let age = |since: UnixMicros| format::duration(u64::try_from(wall.saturating_sub(since)).unwrap_or(0).saturating_mul(1_000));
         let at_least = if row.for_at_least { "at least " } else { "" };
-        fact(out, "now", &format!("{}, {} for {at_least}{}", row.state.name(), row.name, format::duration(row.for_ns)));
+        facts.push(("now", format!("{}, {} for {at_least}{}", row.state.name(), row.name, format::duration(row.for_ns))));
         if row.state.in_command() && row.query_start != 0 {
-            fact(out, "command since", &age(row.query_start));
+            facts.push(("command", format!("running for {}", age(row.query_start))));
         }
         if row.xact_start != 0 {
-            fact(out, "transaction", &format!("open for {}", age(row.xact_start)));
+            facts.push(("transaction", format!("open for {}", age(row.xact_start))));
         }
     }
+    out.facts(&facts, NAMES);
     let sql = now.map(|(row, _)| &row.sql).or(sql).filter(|s| !s.text.is_empty());
     if let Some(sql) = sql {
         let ended = now.is_some_and(|(row, _)| !row.state.in_command());
@@ -169,9 +171,9 @@ fn load(out: &mut Lines, state: &State) {
     let Some(answer) = state.answer(slot::DETAIL_EVENTS) else { return };
     let at = |ts| format::clock(answer.clock.wall(ts), &state.start.zone, true);
     out.heading(&format!("Load {} to {}", at(answer.window.start), at(answer.window.end)));
-    let aas = answer.aas().map_or_else(|| "-".into(), format::aas);
-    fact(out, "time", &format!("{}, AAS {aas}", format::duration(answer.db_time_ns)));
-    fact(out, "idle", &format::duration(answer.idle_ns));
+    let aas = answer.aas().map_or_else(|| format::NONE.into(), format::aas);
+    let load = format!("{}, AAS {aas}", format::duration(answer.db_time_ns));
+    out.facts(&[("time", load), ("idle", format::duration(answer.idle_ns))], NAMES);
 }
 
 fn events(out: &mut Lines, state: &State) {
@@ -202,7 +204,7 @@ fn queries(out: &mut Lines, state: &State, width: u16) {
         let head =
             format!("{:>6} {:>9}  {:>21} ", format::share(q.db_share), format::duration(q.time_ns), crate::ui::pages::queries::id(&q.sql));
         let room = usize::from(width).saturating_sub(head.len());
-        let line = format::line(&q.sql.text);
+        let line = format::safe(&q.sql.text);
         out.line(vec![Piece::Text(Role::Text, head), Piece::Text(Role::Dim, fit(&line, room, "…").into_owned())]);
     }
 }

@@ -34,16 +34,16 @@ impl StatefulWidget for &Footer<'_> {
             let first = short_key(e.action.key(), ascii);
             h.with.map_or_else(|| first.to_owned(), |other| format!("{first}{}", short_key(other.key(), ascii)))
         };
-        let mut room = usize::from(area.width.saturating_sub(1));
+        let mut room = usize::from(area.width) + 1;
         // Help and quit always fit; of the others, those that come first.
         let kept: Vec<_> = {
             let size = |(e, h): &(&'static crate::ui::action::Entry, Hint)| width(&keys(e, *h)) + 1 + h.label.len() + 2;
             let last: Vec<_> = hints.iter().rev().take(2).rev().copied().collect();
             room = room.saturating_sub(last.iter().map(size).sum());
             let n = hints.len().saturating_sub(2);
-            let first = hints.into_iter().take(n).take_while(|h| {
+            let first = hints.into_iter().take(n).filter(|h| {
                 let fits = size(h) <= room;
-                room = room.saturating_sub(size(h));
+                room -= if fits { size(h) } else { 0 };
                 fits
             });
             first.collect::<Vec<_>>().into_iter().chain(last).collect()

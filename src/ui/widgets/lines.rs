@@ -62,6 +62,27 @@ impl Lines {
         self.lines.extend(wrap(text, self.room).into_iter().map(|l| vec![Piece::Text(role, l.into())]));
     }
 
+    /// Names with their values, two on a line where both fit.
+    pub fn facts(&mut self, facts: &[(&str, String)], column: usize) {
+        let (room, half) = (self.room, self.room / 2);
+        let fits = |value: &str| room >= 100 && width(value) + column + 4 <= half;
+        let mut rest = facts.iter().filter(|(_, value)| !value.is_empty()).peekable();
+        while let Some((name, value)) = rest.next() {
+            let pair = rest.next_if(|(_, second)| fits(value) && fits(second));
+            let Some((second, other)) = pair else {
+                self.entry(Role::Dim, name, column, None, value);
+                continue;
+            };
+            let pad = half - column - 2 - width(value);
+            self.lines.push(vec![
+                Piece::Text(Role::Dim, format!("{name:column$}  ")),
+                Piece::Text(self.plain, format!("{value}{}", " ".repeat(pad))),
+                Piece::Text(Role::Dim, format!("{second:column$}  ")),
+                Piece::Text(self.plain, other.clone()),
+            ]);
+        }
+    }
+
     /// A term in a column of `column` cells and its explanation beside it, wrapped.
     pub fn entry(&mut self, role: Role, term: &str, column: usize, swatch: Option<WaitClass>, text: &str) {
         let pad = column.saturating_sub(width(term) + if swatch.is_some() { 2 } else { 0 });

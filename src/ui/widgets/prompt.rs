@@ -2,7 +2,7 @@
 
 use crate::ui::state::layer::Prompt;
 use crate::ui::state::line::Line;
-use crate::ui::text::{put, row, width};
+use crate::ui::text::{put, row, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::theme::role::Role;
 use ratatui::buffer::Buffer;
@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::widgets::Widget;
 
-/// The prompt at the bottom of the screen, two lines.
+/// The prompt at the bottom of the screen: the last line, and above it as many as its message needs.
 #[derive(Debug)]
 pub struct Bottom<'a> {
     /// What is typed.
@@ -22,38 +22,44 @@ pub struct Bottom<'a> {
 }
 
 impl Widget for &Bottom<'_> {
-    fn render(self, area: Rect, buf: &mut Buffer) {
-        let (hint, role) = match &self.prompt.error {
-            Some(error) => (crate::ui::format::line(error).into_owned(), Role::PromptError),
-            None => (
-                format!(
-                    "words narrow the rows ({} now); class=Lock event=IO:DataFileRead pid=4711 query=-42 db=shop user=app kind=client",
-                    self.rows
-                ),
-                Role::Prompt,
-            ),
+    fn render(self, screen: Rect, buf: &mut Buffer) {
+        let (message, role) = if let Some(error) = &self.prompt.error {
+            (crate::ui::format::safe(error).into_owned(), Role::PromptError)
+        } else {
+            let rows = if self.rows == 1 { "1 row".to_owned() } else { format!("{} rows", self.rows) };
+            let examples = "class=Lock,IO event=IO:WalSync pid=4711 query=-42 db=shop user!=app kind=client";
+            (format!("words narrow the rows ({rows} now); or {examples}"), Role::Prompt)
         };
-        let above = row(area, 0);
-        buf.set_style(area.intersection(buf.area), self.theme.of(Role::Prompt));
-        put(
-            buf,
-            above,
-            above.x + 1,
-            above.y,
-            &super::super::text::fit(&hint, usize::from(area.width.saturating_sub(2)), self.theme.glyphs().ellipsis),
-            self.theme.of(role),
-        );
-        line(&self.prompt.line, " /", row(area, 1), buf, self.theme);
+        let lines = wrap(&message, usize::from(screen.width.saturating_sub(2)));
+        let height = u16::try_from(lines.len()).unwrap_or(1).min(3) + 1;
+        let area = Rect { y: screen.bottom().saturating_sub(height), height: height.min(screen.height), ..screen };
+        blank(area, buf, self.theme);
+        for (n, text) in (0..height - 1).zip(lines) {
+            let place = row(area, n);
+            put(buf, place, place.x + 1, place.y, text, self.theme.of(role));
+        }
+        line(&self.prompt.line, " /", row(area, height - 1), buf, self.theme);
+    }
+}
+
+fn blank(area: Rect, buf: &mut Buffer, theme: &Theme) {
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right() {
+            if let Some(cell) = buf.cell_mut((x, y)) {
+                cell.reset();
+                cell.set_style(theme.of(Role::Prompt));
+            }
+        }
     }
 }
 
 /// A line being typed, with its cursor always in sight.
 pub fn line(line: &Line, sign: &str, area: Rect, buf: &mut Buffer, theme: &Theme) {
     let style = theme.of(Role::Prompt);
-    buf.set_style(area.intersection(buf.area), style);
+    blank(area, buf, theme);
     let start = put(buf, area, area.x, area.y, sign, style);
     let (before, after) = line.halves();
-    let (before, after) = (crate::ui::format::line(before), crate::ui::format::line(after));
+    let (before, after) = (crate::ui::format::safe(before), crate::ui::format::safe(after));
     // When the text before the cursor is too long, its end is shown.
     let room = usize::from(area.right().saturating_sub(start)).saturating_sub(2);
     let mut from = 0;

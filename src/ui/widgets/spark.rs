@@ -33,7 +33,7 @@ impl Widget for &Spark<'_> {
             match point {
                 None => dot(buf, x, area.y, self.theme.glyphs().spark_gap, self.theme.of(Role::RowGap)),
                 Some(v) if v > 0.0 && top > 0.0 => {
-                    let level = ((v / top * 8.0).ceil() as usize).clamp(1, 8) - 1;
+                    let level = ((v / top * 7.0).ceil() as usize).clamp(1, 7) - 1;
                     dot(buf, x, area.y, self.theme.glyphs().spark.get(level).unwrap_or(&" "), style);
                 }
                 Some(_) => {}
@@ -60,14 +60,14 @@ mod tests {
         let theme = Theme::load("mono", Depth::Mono, false, &Environment::default()).unwrap();
         let mut buf = Buffer::empty(Rect::new(0, 0, width, 1));
         (&Spark { points, class: None, theme: &theme }).render(buf.area, &mut buf);
-        buf.content.iter().map(|c| c.symbol()).collect()
+        buf.content.iter().map(ratatui::buffer::Cell::symbol).collect()
     }
 
     #[test]
     fn gaps_are_not_zeros() {
-        assert_eq!(drawn(&[Some(0.0), None, Some(4.0), Some(2.0), Some(0.01)], 6), " ┈█▄▁ ");
-        assert_eq!(drawn(&[Some(1.0), Some(3.0), None, None], 2), "█┈");
-        assert_eq!(drawn(&[None, Some(3.0)], 1), "█");
+        assert_eq!(drawn(&[Some(0.0), None, Some(4.0), Some(2.0), Some(0.01)], 6), " ┈▇▄▁ ");
+        assert_eq!(drawn(&[Some(1.0), Some(3.0), None, None], 2), "▇┈");
+        assert_eq!(drawn(&[None, Some(3.0)], 1), "▇");
         assert_eq!(drawn(&[], 3), "   ");
         assert_eq!(drawn(&[Some(f32::NAN)], 1), "┈");
     }

@@ -12,6 +12,7 @@ use crate::ui::theme::role::Role;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
+use std::fmt::Write as _;
 
 /// The status line.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Status<'_> {
             (Hold::Paused(span), _) => {
                 let clock = self.state.pulse.answer().map(|a| a.clock).unwrap_or_default();
                 let at = |ts| format::clock(clock.wall(ts), &self.state.start.zone, true);
-                (Role::StatusPaused, format!(" {} {}{}{} {length} ", glyphs.paused, at(span.start), glyphs.until, at(span.end)))
+                (Role::StatusPaused, format!(" {} paused {}{}{} ", glyphs.paused, at(span.start), glyphs.until, at(span.end)))
             }
             (Hold::Live, Link::Ended { .. }) => (Role::StatusPaused, format!(" {} ended, last {length} ", glyphs.ended)),
             (Hold::Live, _) => (Role::StatusLive, format!(" {} live {length} ", glyphs.live)),
@@ -78,14 +79,20 @@ impl Status<'_> {
             parts.push(part(2, Role::Status, tier));
         }
         let cpus = answer.server.cpus;
-        let load = answer.aas().map_or_else(|| "-".into(), format::aas);
+        // While nothing comes in, the last figures are not the present ones.
+        let current = self.state.trouble().is_none();
+        let load = answer.aas().filter(|_| current).map_or_else(|| format::NONE.into(), format::aas);
         parts.push(part(1, Role::Status, if cpus > 0 { format!("AAS {load} / {cpus} cpu") } else { format!("AAS {load}") }));
-        if health.backends > 0 {
+        if health.backends > 0 && current {
             parts.push(part(5, Role::Status, format!("{} backends", health.backends)));
         }
         parts.extend(losses(health).map(|text| part(3, Role::StatusWarn, text)));
         if health.late_ticks > 0 {
             parts.push(part(6, Role::Status, format!("late {}", health.late_ticks)));
+        }
+        if answer.server.started > 0 && current {
+            let up = answer.clock.wall(answer.window.end).saturating_sub(answer.server.started.saturating_mul(1_000));
+            parts.push(part(7, Role::Status, format!("up {}", format::duration(u64::try_from(up).unwrap_or(0)))));
         }
         parts
     }
@@ -103,10 +110,10 @@ impl Status<'_> {
         let mut text = format!("pg{}", server.major);
         if !server.cluster.is_empty() {
             text.push(' ');
-            text.push_str(&format::line(&server.cluster));
+            text.push_str(&format::safe(&server.cluster));
         }
         if server.port > 0 {
-            text.push_str(&format!(" :{}", server.port));
+            let _ = write!(text, " :{}", server.port);
         }
         text
     }
@@ -120,7 +127,7 @@ fn tier(answer: &Answer) -> Option<String> {
         return None;
     }
     if health.rate_hz > 0 {
-        text.push_str(&format!(" {} Hz", health.rate_hz));
+        let _ = write!(text, " {} Hz", health.rate_hz);
     }
     match health.access {
         Access::None => {}

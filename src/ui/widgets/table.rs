@@ -14,6 +14,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{StatefulWidget, Widget};
 
+/// Share of what is left that long text takes.
+const TEXT_WEIGHT: u16 = 9;
 /// Rows that are measured for columns as wide as their content.
 const MEASURED: usize = 200;
 
@@ -83,6 +85,7 @@ fn place<R: Row>(rows: &[R], order: &[usize], scene: &Scene<'_>, area: Rect) -> 
             Width::Fixed(n) => (c, n, 0),
             Width::Fit(least, most) => (c, content(c, rows, order, scene).clamp(least, most), 0),
             Width::Share(least, _, weight) => (c, least, weight),
+            Width::Text(least, percent) => (c, least.max((u32::from(room) * u32::from(percent) / 100) as u16), TEXT_WEIGHT),
         })
         .collect();
     let need = |columns: &[(&Column<R>, u16, u16)]| columns.iter().fold(0u16, |sum, (_, w, _)| sum.saturating_add(w + gap));
@@ -95,16 +98,20 @@ fn place<R: Row>(rows: &[R], order: &[usize], scene: &Scene<'_>, area: Rect) -> 
     let mut left = room.saturating_add(gap).saturating_sub(need(&columns));
     // What a column at its most does not take goes to the others.
     loop {
-        let open = |(c, w, _): &(&Column<R>, u16, u16)| matches!(c.width, Width::Share(_, most, _) if *w < most);
+        let most = |width| match width {
+            Width::Share(_, most, _) => most,
+            Width::Text(..) => u16::MAX,
+            Width::Fixed(_) | Width::Fit(..) => 0,
+        };
+        let open = |(c, w, _): &(&Column<R>, u16, u16)| *w < most(c.width);
         let weights: u32 = columns.iter().filter(|c| open(c)).map(|(_, _, weight)| u32::from(*weight)).sum();
         if left == 0 || weights == 0 {
             break;
         }
         let pool = left;
         for entry in columns.iter_mut().filter(|c| open(c)) {
-            let Width::Share(_, most, weight) = entry.0.width else { continue };
-            let part = (u32::from(pool) * u32::from(weight) / weights).max(1) as u16;
-            let part = part.min(most - entry.1).min(left);
+            let part = (u32::from(pool) * u32::from(entry.2) / weights).max(1) as u16;
+            let part = part.min(most(entry.0.width) - entry.1).min(left);
             entry.1 += part;
             left -= part;
         }

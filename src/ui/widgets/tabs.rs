@@ -26,10 +26,9 @@ impl StatefulWidget for &Tabs<'_> {
         let mut x = area.x;
         for page in Page::ALL {
             let start = x;
-            let (key, text) = match page == self.page {
-                true => (self.theme.of(Role::TabActive), self.theme.of(Role::TabActive)),
-                false => (self.theme.of(Role::TabKey), self.theme.of(Role::Tab)),
-            };
+            let active = page == self.page;
+            let key = self.theme.of(if active { Role::TabActive } else { Role::TabKey });
+            let text = self.theme.of(if active { Role::TabActive } else { Role::Tab });
             x = put(buf, area, x, area.y, &format!(" {} ", Action::Show(page).key()), key);
             x = put(buf, area, x, area.y, &format!("{} ", page.title()), text);
             hits.add(Rect { x: start, width: x - start, ..area }, Target::Tab(page));
