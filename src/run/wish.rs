@@ -6,6 +6,7 @@ use crate::cli::{Color, Format, Live, View};
 use crate::config::Config;
 use crate::trace::clock::SECOND;
 use crate::trace::record::QueryId;
+use crate::ui::theme::Theme;
 use anyhow::{Context, Result};
 use jiff::tz::TimeZone;
 
@@ -59,6 +60,10 @@ impl Wish {
         if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
             return Err(Usage("--window goes with the views time_model, system_event and query_event".into()).into());
         }
+        let theme = flags.theme.clone().or(config.theme);
+        if let Some(name) = &theme {
+            Theme::check(name).map_err(|e| Usage(format!("{e:#}")))?;
+        }
         Ok(Self {
             format,
             interval_ns,
@@ -66,7 +71,7 @@ impl Wish {
             filter: filter(flags, flags.pid_filter)?,
             without_pid: filter(flags, None)?,
             rate_hz: flags.sample_rate.or(config.sample_rate),
-            theme: flags.theme.clone().or(config.theme),
+            theme,
             color: flags.color.or(config.color).unwrap_or(Color::Auto),
             zone,
             ascii: flags.ascii || config.ascii,

@@ -137,7 +137,7 @@ impl Trace for Recent {
 #[cfg(test)]
 mod tests {
     use super::super::block::Builder;
-    use super::super::catalog::{News, Session};
+    use super::super::catalog::News;
     use super::super::clock::Ts;
     use super::super::record::{QueryId, SessionId, State};
     use super::super::wait::WaitEvent;
