@@ -48,8 +48,7 @@ servers: ## fetch PostgreSQL 13 to 18 for the tests
 bench-sampler: ## what sampling costs the server and itself
 	@scripts/need test
 	@scripts/servers
-	$(CARGO) build --release
-	scripts/bench-sampler
+	$(CARGO) bench --bench sampler
 
 bench-exact: ## what exact and blocking windows cost the server
 	@scripts/need test

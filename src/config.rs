@@ -46,7 +46,7 @@ impl Config {
 
     fn parse(text: &str, path: &Path) -> anyhow::Result<Self> {
         let config: Self = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(1, |s| text.get(..s.start).map_or(1, |head| head.lines().count().max(1)));
+            let line = e.span().map_or(1, |s| text.get(..s.start).map_or(1, |head| head.matches('\n').count() + 1));
             anyhow::anyhow!("{}:{line}: {}", path.display(), e.message().replace('\n', " "))
         })?;
         if let Some(hz) = config.sample_rate

@@ -97,7 +97,7 @@ pub fn run(options: Options, worker: Worker, inbox: Inbox) -> Result<Outcome> {
     let load = |name: &str| Theme::load(name, depth, options.start.ascii, &environment);
     let mut theme = load(&options.theme)?;
     let mut start = options.start.clone();
-    start.theme.clone_from(&options.theme);
+    Theme::meant(&options.theme, &environment).clone_into(&mut start.theme);
     let outcome = {
         let mut screen = Screen::enter(options.mouse, inbox.news.clone())?;
         let _listeners = input::Listeners::start(&inbox.news)?;

@@ -57,6 +57,7 @@ fn wrong_usage_is_one_line_and_status_2() {
     refused(&["--tz", "Mars/Base"], 2, &["unknown time zone 'Mars/Base'"]);
     refused(&["--query-id", "12x"], 2, &["12x", "hexadecimal"]);
     refused(&["--filter", "usr=app"], 2, &["usr", "user"]);
+    refused(&["--theme", "sepia", "--format", "text"], 2, &["sepia", "dark", "light"]);
     refused(&["--frobnicate"], 2, &["--frobnicate"]);
     refused(&["tui", "--script", &scenario("storm")], 2, &["needs a terminal", "--format text"]);
     refused(&["--cumulative", "--window", "1s,5s"], 2, &["--cumulative"]);

@@ -13,8 +13,10 @@ use pg_wait_tracer::analysis::filter::Filter;
 use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::pg::memory::Reach;
 use pg_wait_tracer::trace::Trace;
+use pg_wait_tracer::trace::catalog::TextSource;
 use pg_wait_tracer::trace::clock::{Span, Window};
 use pg_wait_tracer::trace::health::Link;
+use pg_wait_tracer::trace::record::QueryId;
 use support::watch::Watch;
 use support::{Options, Server, Stop, versions, wait_until};
 
@@ -253,6 +255,25 @@ fn db_time(watch: &mut Watch, filter: &str, window: Window) -> f64 {
     let mut question = Question::new(Ask::TimeModel, window);
     question.filter = Filter::parse(filter).unwrap();
     watch.trace.ask(&question).unwrap().db_time_ns as f64 / 1e9
+}
+
+#[test]
+fn one_session_with_query_ids_does_not_make_the_others_nameless() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    let mut with = server.connect();
+    with.batch_execute("SET compute_query_id = on").unwrap();
+    let busy = std::thread::spawn(move || with.batch_execute("SELECT pg_sleep(30)"));
+    let _without: Vec<_> = (0..3).map(|n| server.session(&format!("SELECT pg_sleep(60), {n}"))).collect();
+    let mut watch = Watch::new(&server, 100, Reach::Auto);
+    watch.until(SECONDS(10), "an id of the server and one of ours", |t| {
+        let question = Question::new(Ask::Queries, Window::Follow(500_000_000));
+        let Body::Queries { queries } = t.ask(&question).unwrap().body else { panic!() };
+        let named = |source| queries.iter().filter(|q| q.sql.query != QueryId::NONE && q.sql.source == source).count();
+        // The three differ in a literal only: one query of ours.
+        named(TextSource::Raw) == 1 && named(TextSource::Normalised) == 1 && queries.iter().all(|q| q.sql.query != QueryId::NONE)
+    });
+    drop(server);
+    let _ = busy.join();
 }
 
 #[test]

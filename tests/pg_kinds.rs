@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use pg_wait_tracer::pg::discover::{self, NotFound};
@@ -164,12 +165,16 @@ fn a_server_in_a_container_is_known_by_both_its_pids() {
 /// Runs one of the tests below as another user. This program lies where that user may not look: a copy does not.
 fn as_user(server: &Server, (uid, gid): (u32, u32), test: &str) -> Output {
     let dir = tempfile::Builder::new().prefix("pgwt-user").tempdir_in("/tmp").unwrap();
-    let copy = dir.path().join("test");
-    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = Command::new(copy);
+    let mut command = Command::new(copied(dir.path()));
     command.args(["--exact", test, "--ignored", "--nocapture"]).env("PGWT_TEST_PID", server.pid().to_string());
     command.current_dir("/").uid(uid).gid(gid).output().unwrap()
+}
+
+fn copied(dir: &Path) -> PathBuf {
+    let copy = dir.join("test");
+    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    copy
 }
 
 fn named_pid() -> i32 {
@@ -187,6 +192,39 @@ fn without_root_memory_is_copied_or_the_reason_given() {
             assert!(output.status.success() && said.contains("1 passed"), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
         }
     }
+}
+
+/// What is left of root when it gives up all rights but a few. With the first alone the data directory may not be entered, nor memory mapped.
+#[test]
+fn a_few_capabilities_are_enough() {
+    for version in ["13", "18"] {
+        let Some(server) = Server::start(version, &Options::new()) else { return };
+        let dir = tempfile::Builder::new().prefix("pgwt-user").tempdir_in("/tmp").unwrap();
+        let copy = copied(dir.path());
+        for caps in ["+sys_ptrace", "+sys_ptrace,+checkpoint_restore,+dac_read_search"] {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps", caps, "--ambient-caps", caps]).arg(&copy);
+            command
+                .args(["--exact", "inside_with_capabilities", "--ignored", "--nocapture"])
+                .env("PGWT_TEST_PID", server.pid().to_string());
+            let output = command.env("PGWT_TEST_CAPS", caps).current_dir("/").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by another test with capabilities"]
+fn inside_with_capabilities() {
+    let all = std::env::var("PGWT_TEST_CAPS").unwrap().contains("dac_read_search");
+    let postmaster = discover::choose(Some(named_pid()), None).unwrap();
+    assert!(postmaster.started > 0 && postmaster.major >= 13 && !postmaster.version.is_empty(), "{postmaster:?}");
+    assert_eq!(postmaster.port != 0, all, "the port stands in a file of the data directory");
+    let mut attached = Attached::open(&postmaster, Reach::Auto).unwrap();
+    assert_eq!(attached.access(), if all { Access::Mapped } else { Access::Readv });
+    assert!(read(&mut attached).len() >= 5);
+    assert!(attached.checkpointer().is_some() && attached.still() == Life::Alive);
 }
 
 #[test]

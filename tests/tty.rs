@@ -239,3 +239,20 @@ fn no_color_sends_no_colour() {
     terminal.press("q");
     terminal.ends();
 }
+
+#[test]
+fn odd_bytes_from_the_terminal_neither_close_the_screen_nor_keep_it_open() {
+    // Unfinished, unknown and invalid sequences, and mouse reports of the cell 0,0 that no terminal has.
+    for odd in ["\u{1b}[1;99Z", "\u{1b}[<0;5", "\u{1b}[200~x", "\u{1b}[<0;0;0M", "\u{1b}[32;0;0M", "\u{1b}[M   "] {
+        let mut terminal = play(80, 24);
+        terminal.press(odd);
+        // Time for the sequence to arrive; what is waited for is that nothing happens.
+        let end = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < end {
+            terminal.take();
+            assert!(terminal.child.try_wait().unwrap().is_none(), "{odd:?} closed the screen");
+        }
+        signal(terminal.pid(), "TERM");
+        terminal.ends();
+    }
+}

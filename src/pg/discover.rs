@@ -1,8 +1,9 @@
 //! Finds the PostgreSQL servers of this machine, in containers too, and chooses one.
 //!
 //! By content, not by name: a postmaster is a process whose working directory holds a `postmaster.pid` with that process's own number in
-//! its first line. Everything is reached through `/proc/PID`, so paths inside containers and replaced binaries work.
+//! its first line; where that directory may not be entered, one whose shared memory names it as its maker. Everything is reached through `/proc/PID`, so paths inside containers and replaced binaries work.
 
+use super::memory;
 use super::process::ProcFs;
 use super::titles;
 use super::version;
@@ -260,23 +261,24 @@ struct Denied {
 /// found so far work in the same directory and are left at once.
 fn inspect(proc_fs: &ProcFs, pid: i32, found: &[Postmaster]) -> Result<Option<Postmaster>, Denied> {
     let lock = match fs::read(proc_fs.path(pid, "cwd/postmaster.pid")) {
-        Ok(lock) => lock,
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-            let looks = proc_fs.stat(pid).is_ok_and(|s| s.comm.starts_with("postgres") || s.comm.starts_with("postmaster"));
-            return if looks { Err(Denied { uid: proc_fs.status(pid).map(|s| s.uid).unwrap_or_default() }) } else { Ok(None) };
-        }
+        Ok(lock) => Some(LockFile::parse(&lock)),
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => None,
         Err(_) => return Ok(None),
     };
-    let lock = LockFile::parse(&lock);
     let Ok(stat) = proc_fs.stat(pid) else { return Ok(None) };
-    if found.iter().any(|s| s.pid == stat.parent) {
+    if matches!(stat.state, 'Z' | 'X') || found.iter().any(|s| s.pid == stat.parent) {
         return Ok(None);
     }
     let Ok(status) = proc_fs.status(pid) else { return Ok(None) };
     let namespace_pid = status.own_pid().unwrap_or(pid);
-    if lock.pid != Some(namespace_pid) || matches!(stat.state, 'Z' | 'X') {
-        return Ok(None);
-    }
+    let lock = match lock {
+        Some(lock) if lock.pid == Some(namespace_pid) => lock,
+        None if memory::creator(proc_fs, pid) == Some(namespace_pid) => LockFile::default(),
+        None if proc_fs.maps(pid).is_err() && ["postgres", "postmaster"].iter().any(|name| stat.comm.starts_with(name)) => {
+            return Err(Denied { uid: status.uid });
+        }
+        _ => return Ok(None),
+    };
     let exe = fs::read_link(proc_fs.path(pid, "exe")).unwrap_or_default();
     let binary = version::of_binary(&proc_fs.path(pid, "exe"));
     let data = fs::read_to_string(proc_fs.path(pid, "cwd/PG_VERSION")).ok().and_then(|v| v.trim().parse().ok());
@@ -292,7 +294,7 @@ fn inspect(proc_fs: &ProcFs, pid: i32, found: &[Postmaster]) -> Result<Option<Po
         major,
         version: binary.unwrap_or_default(),
         port: lock.port.unwrap_or_default(),
-        started: lock.started.unwrap_or_default(),
+        started: lock.started.or_else(|| Some(stat.started(proc_fs.boot()?))).unwrap_or_default(),
         exe,
         container: namespace_pid != pid || foreign("mnt") || foreign("pid"),
         cluster: proc_fs.children(pid).unwrap_or_default().into_iter().find_map(|c| titles::cluster(&proc_fs.title(c).ok()?)),

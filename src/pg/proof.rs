@@ -4,22 +4,19 @@
 //! name the kind of process, strings lie where the array index says. Zero never proves anything.
 
 use super::layout::SHMEM_MAGIC;
-use super::process::ProcFs;
 use super::server::{Attached, Status};
 use crate::trace::catalog::{BackendKind, UnixMicros};
 use crate::trace::wait::WaitEvent;
 use anyhow::Error;
 use rustc_hash::FxHashMap;
 use std::fmt;
-use std::fs;
 use std::io;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Processes that must agree: one could be chance.
 const WITNESSES: usize = 2;
 /// `/proc` counts start times in hundredths of a second, the pid file in seconds.
 const START_TOLERANCE: i64 = 2_000_000;
-const TICK_MICROS: i64 = 10_000;
 
 /// Why a server is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,9 +220,9 @@ struct Children {
 impl Children {
     fn of(attached: &Attached) -> Self {
         let parts = attached.parts();
-        let boot = boot(parts.proc_fs).unwrap_or_default();
         let by_server_pid = Self::list(attached);
-        let own = parts.proc_fs.stat(parts.postmaster.pid).map(|s| boot + s.start_ticks.cast_signed() * TICK_MICROS).unwrap_or_default();
+        let boot = parts.proc_fs.boot().unwrap_or_default();
+        let own = parts.proc_fs.stat(parts.postmaster.pid).map(|s| s.started(boot)).unwrap_or_default();
         let clock_step = if parts.postmaster.started == 0 { 0 } else { parts.postmaster.started - own };
         Self { by_server_pid, boot, clock_step }
     }
@@ -241,13 +238,6 @@ impl Children {
         let proc_fs = attached.parts().proc_fs;
         let pid = self.by_server_pid.get(&server_pid).copied().or_else(|| Self::list(attached).get(&server_pid).copied())?;
         let stat = proc_fs.stat(pid).ok()?;
-        Some(Child { title: proc_fs.title(pid).unwrap_or_default(), started: self.boot + stat.start_ticks.cast_signed() * TICK_MICROS })
+        Some(Child { title: proc_fs.title(pid).unwrap_or_default(), started: stat.started(self.boot) })
     }
-}
-
-/// When the machine started by the clock as it is set now.
-fn boot(proc_fs: &ProcFs) -> Option<UnixMicros> {
-    let uptime: f64 = fs::read_to_string(proc_fs.global("uptime")).ok()?.split(' ').next()?.parse().ok()?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_micros();
-    Some(i64::try_from(now).ok()? - (uptime * 1e6) as i64)
 }

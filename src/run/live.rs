@@ -13,6 +13,7 @@ use crate::trace::health::Link;
 use crate::trace::recent::{Batch, Recent};
 use anyhow::{Result, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+#[cfg(all(feature = "capture", target_os = "linux"))]
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;

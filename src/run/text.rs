@@ -12,7 +12,7 @@ use crate::trace::clock::{SECOND, Span, Ts, Window};
 use crate::trace::health::Link;
 use crate::trace::recent::Recent;
 use crate::trace::record::QueryId;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use crossbeam_channel::RecvTimeoutError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
@@ -38,8 +38,9 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     let mut told = Link::Attached;
     let last = last_interval(wish);
     for n in 1..=last {
-        let end = start + n * wish.interval_ns;
-        let deadline = began + Duration::from_nanos(n * wish.interval_ns) + GRACE;
+        let length = wish.flags.duration.map_or(u64::MAX, |d| u64::from(d) * SECOND).min(n * wish.interval_ns);
+        let end = start + length;
+        let deadline = began + Duration::from_nanos(length) + GRACE;
         let reached = wait(&mut opened, end, deadline, &stop, &mut told);
         let observed = opened.trace.0.extent().map(|e| e.end).unwrap_or_default();
         let interval = Span::new(start + (n - 1) * wish.interval_ns, if reached == Reached::Ended { observed.min(end) } else { end });
@@ -48,7 +49,7 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         }
         let window = if wish.flags.cumulative { Span::new(start, interval.end) } else { interval };
         let answers = answers(&mut opened.trace, &renderer, window)?;
-        renderer.write(&mut std::io::stdout().lock(), &answers)?;
+        renderer.write(&mut std::io::stdout().lock(), &answers).context("cannot write to standard output")?;
         if reached == Reached::Ended {
             break;
         }

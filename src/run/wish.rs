@@ -6,6 +6,7 @@ use crate::cli::{Color, Format, Live, Mode, View};
 use crate::config::Config;
 use crate::trace::clock::SECOND;
 use crate::trace::record::QueryId;
+use crate::ui::theme::Theme;
 use anyhow::{Context, Result};
 use jiff::tz::TimeZone;
 
@@ -30,6 +31,7 @@ pub struct Wish {
     /// The same, but of all backends.
     pub without_pid: Filter,
     /// Samples per second, if said.
+    #[cfg_attr(not(feature = "capture"), allow(dead_code))]
     pub rate_hz: Option<u32>,
     /// Theme, if said.
     pub theme: Option<String>,
@@ -64,6 +66,10 @@ impl Wish {
         if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
             return Err(Usage("--window goes with the views time_model, system_event and query_event".into()).into());
         }
+        let theme = flags.theme.clone().or(config.theme);
+        if let Some(name) = &theme {
+            Theme::check(name).map_err(|e| Usage(format!("{e:#}")))?;
+        }
         Ok(Self {
             format,
             interval_ns,
@@ -71,7 +77,7 @@ impl Wish {
             filter: filter(flags, flags.pid_filter)?,
             without_pid: filter(flags, None)?,
             rate_hz: flags.sample_rate.or(config.sample_rate),
-            theme: flags.theme.clone().or(config.theme),
+            theme,
             color: flags.color.or(config.color).unwrap_or(Color::Auto),
             zone,
             ascii: flags.ascii || config.ascii,

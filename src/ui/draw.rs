@@ -26,7 +26,7 @@ use super::widgets::tabs::Tabs;
 use super::widgets::themes::Picker;
 use crate::analysis::answer::{Answer, Body};
 use crate::trace::clock::{Span, Ts};
-use crate::with_rows;
+use crate::ui::pages::with_rows;
 use hits::Hits;
 use layout::{NEEDED, is_too_small};
 use ratatui::Frame;

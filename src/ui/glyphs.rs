@@ -77,7 +77,7 @@ pub static UNICODE: Glyphs = Glyphs {
     descending: "▾",
     ascending: "▴",
     live: "▶",
-    paused: "⏸",
+    paused: "▮▮",
     ended: "■",
     warning: "▲",
     up: "↑",

@@ -134,8 +134,6 @@ pub trait Row: Sized + 'static {
 }
 
 /// Evaluates `$use` with `$rows` bound to the rows of an answer's body, or `$none` when the body is no table.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! with_rows {
     ($body:expr, $rows:ident => $use:expr, $none:expr) => {
         match $body {
@@ -163,6 +161,8 @@ macro_rules! with_rows {
         }
     };
 }
+
+pub(crate) use with_rows;
 
 /// What is about the row at `index` of the answer.
 pub fn subject(answer: &Answer, index: usize) -> Option<Subject> {

@@ -357,7 +357,7 @@ impl State {
     /// Whether a question of the page is about to be answered, so that drawing now would only flicker.
     pub fn is_settling(&self) -> bool {
         const BRIEF: Duration = Duration::from_millis(40);
-        [slot::CHART, slot::PAGE]
+        [slot::STATUS, slot::CHART, slot::PAGE]
             .into_iter()
             .filter_map(|s| self.pane(s))
             .any(|p| p.is_pending() && p.answer.is_none() && self.now.saturating_sub(p.asked()) < BRIEF)

@@ -47,15 +47,18 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// Loads a theme by name or path for a terminal; `auto` is dark or light. Without colour there is one theme only.
+    /// The theme a name means: `auto` is dark or light, as the environment says.
+    pub fn meant<'a>(name: &'a str, environment: &Environment) -> &'a str {
+        match (name, environment.is_light()) {
+            ("auto", true) => "light",
+            ("auto", false) => "dark",
+            (name, _) => name,
+        }
+    }
+
+    /// Loads a theme by name or path for a terminal. Without colour there is one theme only.
     pub fn load(name: &str, depth: Depth, ascii: bool, environment: &Environment) -> Result<Self> {
-        let name = if name == "auto" && environment.is_light() {
-            "light"
-        } else if name == "auto" {
-            "dark"
-        } else {
-            name
-        };
+        let name = Self::meant(name, environment);
         let sheet = Sheet::load(name)?;
         let sheet = if depth == Depth::Mono { Sheet::load("mono")? } else { sheet };
         Ok(Self::new(&sheet, if name == "mono" { Depth::Mono } else { depth }, ascii))

@@ -4,7 +4,7 @@
 //! text with literals removed, and the catalog says so.
 
 use super::roster::Seen;
-use crate::capture::fingerprint;
+use crate::capture::{fingerprint, sys};
 use crate::pg::server::{Attached, Brief, Status};
 use crate::trace::catalog::{MAX_QUERIES, News, Query, TextSource, UnixMicros};
 use crate::trace::record::{QueryId, SessionId};
@@ -12,6 +12,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Statements seen without an id before it is certain that the server computes none.
 const CERTAIN: u32 = 20;
+/// How long a statement may run before it is certain that it gets no id of the server's: ids come with parse analysis. Microseconds.
+const PARSED_BY: i64 = 200_000;
 
 /// What is known about queries.
 #[derive(Debug, Default)]
@@ -62,14 +64,14 @@ impl Queries {
             return id;
         }
         if !brief.state.in_command() {
-            return self.running.get(&seen.session).filter(|_| self.computes == Some(false)).map_or(QueryId::NONE, |(_, id)| *id);
+            return self.running.get(&seen.session).map_or(QueryId::NONE, |(_, id)| *id);
         }
         if let Some((started, id)) = self.running.get(&seen.session)
             && *started == brief.activity_start
         {
             return *id;
         }
-        let id = self.by_text(memory, slot, pid, seen, news);
+        let Some(id) = self.by_text(memory, slot, pid, brief, seen, news) else { return QueryId::NONE };
         if self.running.len() > 4 * memory.slots() {
             self.running.clear();
         }
@@ -85,26 +87,28 @@ impl Queries {
         }
     }
 
-    /// The id of a statement the server shows no id for.
-    fn by_text(&mut self, memory: &Attached, slot: usize, pid: i32, seen: Seen, news: &mut Vec<News>) -> QueryId {
-        let Status::Row(activity) = memory.activity(slot, pid) else { return QueryId::NONE };
-        let Some(text) = (!activity.truncated).then(|| fingerprint::normalise(&activity.text)).flatten() else { return QueryId::NONE };
+    /// The id of a statement the server shows no id for; `None` while it may still get one. `compute_query_id` is a matter of each session, so
+    /// this is decided for each statement.
+    fn by_text(&mut self, memory: &Attached, slot: usize, pid: i32, brief: &Brief, seen: Seen, news: &mut Vec<News>) -> Option<QueryId> {
+        let Status::Row(activity) = memory.activity(slot, pid) else { return None };
+        let text = (!activity.truncated).then(|| fingerprint::normalise(&activity.text)).flatten()?;
         let key = fingerprint::id(seen.database, seen.user, &text);
-        if self.computes == Some(true) {
-            return self.by_text.get(&key).copied().unwrap_or(QueryId::NONE);
+        if let Some(id) = self.by_text.get(&key) {
+            return Some(*id);
+        }
+        let age = sys::clock().wall_ns / 1_000 - brief.activity_start;
+        if self.computes != Some(false) && age < PARSED_BY {
+            return None;
         }
         self.without += 1;
         if self.computes.is_none() && self.without >= CERTAIN {
             self.computes = Some(false);
         }
-        if self.computes.is_none() {
-            return QueryId::NONE;
-        }
         let id = QueryId(key);
         if self.remember(id) {
             news.push(News::Query(id, Query { text: text.into(), truncated: false, source: TextSource::Normalised }));
         }
-        id
+        Some(id)
     }
 
     /// Tells the text of an id seen for the first time.

@@ -70,7 +70,7 @@ impl Row for EventRow {
         Column::<Self>::new("samples", Width::Fixed(8), 8, |r, _| Cell::dim(r.samples.to_string()))
             .number(|a, b| a.samples.cmp(&b.samples))
             .help("times a sample found a session in it: how much the row is worth believing"),
-        Column::<Self>::new("over time", Width::Share(8, 96, 4), 7, |r, _| Cell::Spark(&r.spark, Some(r.class)))
+        Column::<Self>::new("over time", Width::Share(9, 96, 4), 7, |r, _| Cell::Spark(&r.spark, Some(r.class)))
             .help("AAS over the window, each row to its own scale; dots were not observed"),
     ];
 

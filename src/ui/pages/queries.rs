@@ -62,7 +62,7 @@ impl Row for QueryRow {
         })
         .name(|a, b| a.top.as_ref().map(|t| &t.name).cmp(&b.top.as_ref().map(|t| &t.name)))
         .help("event with the most time, CPU* included"),
-        Column::<Self>::new("over time", Width::Share(8, 96, 3), 4, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
+        Column::<Self>::new("over time", Width::Share(9, 96, 3), 4, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
             .help("AAS over the window, each row to its own scale, in the colour of its top wait"),
         Column::<Self>::new("SQL", Width::Text(26, 30), 1, |r, _| text(&r.sql, Tone::Plain))
             .help("text as one session sent it, on one line"),

@@ -81,7 +81,7 @@ impl Row for SessionRow {
         })
         .name(|a, b| a.top.as_ref().map(|t| &t.name).cmp(&b.top.as_ref().map(|t| &t.name)))
         .help("event it spent most load in, CPU* included"),
-        Column::<Self>::new("over time", Width::Share(8, 96, 3), 6, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
+        Column::<Self>::new("over time", Width::Share(9, 96, 3), 6, |r, _| Cell::Spark(&r.spark, r.top.as_ref().map(|t| t.event.class())))
             .help("AAS over the window, each row to its own scale, in the colour of its top wait; dots were not observed"),
     ];
 

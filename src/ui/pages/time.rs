@@ -72,7 +72,7 @@ impl Row for ModelRow {
             .right()
             .when(|s| s.short.is_some())
             .help("the same over the last 5 seconds of the window"),
-        Column::<Self>::new("over time", Width::Share(8, 96, 4), 5, |r, _| Cell::Spark(&r.spark, r.class()))
+        Column::<Self>::new("over time", Width::Share(9, 96, 4), 5, |r, _| Cell::Spark(&r.spark, r.class()))
             .help("AAS over the window, each row to its own scale; dots were not observed"),
     ];
 

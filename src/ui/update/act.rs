@@ -4,9 +4,9 @@ use super::{arrange, drill, layers, time, toast};
 use crate::ui::action::Action;
 use crate::ui::msg::{Effect, Outcome};
 use crate::ui::pages::Page;
+use crate::ui::pages::with_rows;
 use crate::ui::state::layer::Layer;
 use crate::ui::state::{Idle, Sql, State, slot};
-use crate::with_rows;
 
 /// Longest text put into a clipboard, bytes: terminals refuse more.
 const COPIED: usize = 74_000;

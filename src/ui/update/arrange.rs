@@ -1,10 +1,10 @@
 //! Which rows are listed and in what order, and where the selection is afterwards: on what it was on before, wherever that has moved.
 
 use crate::ui::pages::column::First;
+use crate::ui::pages::with_rows;
 use crate::ui::pages::{self, Page, Row, RowKey};
 use crate::ui::state::place::{Sort, View};
 use crate::ui::state::{Idle, State, slot};
-use crate::with_rows;
 
 /// Orders the rows of the page's answer and finds the selection again.
 pub(super) fn arrange(state: &mut State) {

@@ -8,7 +8,7 @@ use crate::ui::state::State;
 use std::time::Duration;
 
 /// Two clicks within this are one double click.
-const DOUBLE: Duration = Duration::from_millis(400);
+const DOUBLE: Duration = Duration::from_millis(500);
 /// Rows per notch of the wheel.
 const NOTCH: isize = 3;
 

@@ -61,7 +61,7 @@ impl Status<'_> {
             (Hold::Paused(span), _) => {
                 let clock = self.state.pulse.answer().map(|a| a.clock).unwrap_or_default();
                 let at = |ts| format::clock(clock.wall(ts), &self.state.start.zone, true);
-                (Role::StatusPaused, format!(" {} {}{}{} {length} ", glyphs.paused, at(span.start), glyphs.until, at(span.end)))
+                (Role::StatusPaused, format!(" {} paused {}{}{} ", glyphs.paused, at(span.start), glyphs.until, at(span.end)))
             }
             (Hold::Live, Link::Ended { .. }) => (Role::StatusPaused, format!(" {} ended, last {length} ", glyphs.ended)),
             (Hold::Live, _) => (Role::StatusLive, format!(" {} live {length} ", glyphs.live)),
