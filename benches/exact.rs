@@ -106,7 +106,11 @@ fn compare(server: &Server, name: &str, load: &[&str], rounds: usize, seconds: u
         found.push(spread(variant, tps, latency));
     }
     spread("off / off (noise)", noise, noise_latency);
-    println!("  above the floor: exact {:+.1} points, blocking {:+.1} points (wanted: at most 5)", 100.0 * (found[0] - found[1]), 100.0 * (found[2] - found[3]));
+    println!(
+        "  above the floor: exact {:+.1} points, blocking {:+.1} points (wanted: at most 5)",
+        100.0 * (found[0] - found[1]),
+        100.0 * (found[2] - found[3])
+    );
     println!(
         "  {} records, {} lost, fullest ring {:.1} %, price of a trap up to {} ns, {} odd switches",
         worst.records, worst.lost_records, worst.ring_fill_pct, worst.price_ns, worst.odd_switches

@@ -131,9 +131,8 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
         let mut watch = Watch::windows(&server, free());
         watch.run(Duration::from_millis(300));
         watch.open(kind, None);
-        let sessions: Vec<_> = (0..3)
-            .map(|_| server.session("DO $$ BEGIN FOR i IN 1..20 LOOP PERFORM pg_sleep(0.1); END LOOP; END $$"))
-            .collect();
+        let sessions: Vec<_> =
+            (0..3).map(|_| server.session("DO $$ BEGIN FOR i IN 1..20 LOOP PERFORM pg_sleep(0.1); END LOOP; END $$")).collect();
         // What a sleep of ours is worth on this machine now.
         let control: Vec<f64> = (0..20)
             .map(|_| {
@@ -142,7 +141,9 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
                 began.elapsed().as_secs_f64() * 1e3
             })
             .collect();
-        sessions.into_iter().for_each(|s| drop(s.finish()));
+        for running in sessions {
+            running.finish();
+        }
         watch.run(Duration::from_millis(500));
         let health = watch.close();
         let captured = watch.captured(kind);
@@ -164,7 +165,11 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
         // PostgreSQL computes the pause in floating point and asks for 100 or 101 ms, rounded up. A timer of a busy virtual machine may be late.
         let late = extremes(&control).1 - 100.0;
         let right = asleep.iter().filter(|ms| (99.9..101.5).contains(*ms)).count();
-        println!("{kind:?}: {right} of 60 within 100 to 101.5 ms, median {:.3}; sleeps of this test: median {:.3}, most {late:.3} late", median(&asleep), median(&control));
+        println!(
+            "{kind:?}: {right} of 60 within 100 to 101.5 ms, median {:.3}; sleeps of this test: median {:.3}, most {late:.3} late",
+            median(&asleep),
+            median(&control)
+        );
         assert!(extremes(&lengths).0 > 99.9 && (right >= 57 || late > 1.0 && right >= 40), "{right}");
         assert!(missing < 0.001, "{missing}");
         assert_eq!(health.lost_records, 0);
@@ -193,7 +198,8 @@ fn io_counts(server: &Server, reader: &mut postgres::Client, pids: &[i32]) -> BT
     let mut counts = BTreeMap::new();
     for row in rows {
         let wal: bool = row.get(0);
-        let names = if wal { ["-", "IO:WalWrite", "-", "IO:WalSync"] } else { ["IO:DataFileRead", "IO:DataFileWrite", "IO:DataFileExtend", "-"] };
+        let names =
+            if wal { ["-", "IO:WalWrite", "-", "IO:WalSync"] } else { ["IO:DataFileRead", "IO:DataFileWrite", "IO:DataFileExtend", "-"] };
         for (i, name) in names.into_iter().enumerate().filter(|(_, n)| *n != "-") {
             *counts.entry(name.to_owned()).or_default() += row.get::<_, i64>(i + 1);
         }
@@ -204,7 +210,12 @@ fn io_counts(server: &Server, reader: &mut postgres::Client, pids: &[i32]) -> BT
 #[test]
 fn io_waits_are_as_many_as_pg_stat_io_counts() {
     for version in support::versions().into_iter().filter(|v| ["16", "17", "18"].contains(&v.as_str())) {
-        let mut options = Options::new().conf("shared_buffers = 2MB").conf("autovacuum = off").conf("bgwriter_lru_maxpages = 0").conf("max_parallel_workers_per_gather = 0").durable();
+        let mut options = Options::new()
+            .conf("shared_buffers = 2MB")
+            .conf("autovacuum = off")
+            .conf("bgwriter_lru_maxpages = 0")
+            .conf("max_parallel_workers_per_gather = 0")
+            .durable();
         if version == "18" {
             // Else the reads are those of workers.
             options = options.conf("io_method = sync");
@@ -275,12 +286,15 @@ fn cpu_time_is_the_kernels() {
     server.pgbench(&["-i", "-q"]).finish();
     for kind in [Kind::Exact, Kind::Blocking] {
         let mut watch = Watch::windows(&server, free());
-        let _spin: Vec<_> = (0..3).map(|_| server.session("DO $$ DECLARE i bigint := 0; BEGIN LOOP i := i + 1; END LOOP; END $$")).collect();
+        let _spin: Vec<_> =
+            (0..3).map(|_| server.session("DO $$ DECLARE i bigint := 0; BEGIN LOOP i := i + 1; END LOOP; END $$")).collect();
         let _load = server.pgbench(&["-S", "-n", "-c", "3", "-R", "500", "-T", "60"]);
         let mut client = server.connect();
         let mut pids = Vec::new();
         assert!(wait_until(SECONDS(20), || {
-            let rows = client.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", &[]).unwrap();
+            let rows = client
+                .query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", &[])
+                .unwrap();
             pids = rows.iter().map(|r| r.get::<_, i32>(0)).collect();
             pids.len() == 6
         }));
@@ -299,10 +313,8 @@ fn cpu_time_is_the_kernels() {
             let window = Span::new(before[i].1, after[i].1);
             let kernel = (after[i].0 - before[i].0) as f64 / 1e6;
             let rows = &by_session[&session(&watch, *pid).0];
-            let ours: f64 = rows
-                .iter()
-                .map(|r| r.detail.unwrap().cpu_ns as f64 * r.span.clip(window).len() as f64 / r.span.len() as f64 / 1e6)
-                .sum();
+            let ours: f64 =
+                rows.iter().map(|r| r.detail.unwrap().cpu_ns as f64 * r.span.clip(window).len() as f64 / r.span.len() as f64 / 1e6).sum();
             if std::env::var_os("PGWT_SHOW_GAPS").is_some() {
                 for r in rows.iter().filter(|r| r.span.meets(window)).take(40) {
                     println!("{} {:?} {} {:?}", r.span.start.0, r.span.len(), r.event.0, r.detail.unwrap());
@@ -315,7 +327,11 @@ fn cpu_time_is_the_kernels() {
         println!("untold {:.4} %, {health:?}", untold * 100.0);
         assert!(untold < 0.001, "{untold}");
         // A loop does not notice that its client is gone.
-        client.batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()").unwrap();
+        client
+            .batch_execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+            )
+            .unwrap();
     }
 }
 
@@ -394,15 +410,18 @@ fn blocking_and_exact_agree() {
         scope.spawn(|| exact.run(SECONDS(6)));
         blocking.run(SECONDS(6));
     });
-    let (b, a) = (blocking.close(), exact.close());
+    let (theirs_health, ours_health) = (blocking.close(), exact.close());
     drop(load);
     let (ours, theirs) = (exact.captured(Kind::Exact), blocking.captured(Kind::Blocking));
-    println!("exact {a:?}\nblocking {b:?}");
+    println!("exact {ours_health:?}\nblocking {theirs_health:?}");
     let common = theirs.span().clip(ours.span());
     // All, and those that certainly slept: exact rows show waits that were over before the process left the CPU, too.
     let count = |watch: &Watch, captured: &Captured| {
         let mut counts: BTreeMap<String, (u64, u64, u64)> = BTreeMap::new();
-        for w in wholes(captured).iter().filter(|w| w.start >= common.start.0 && w.start + w.ns < common.end.0 && w.event.class() != WaitClass::Cpu) {
+        for w in wholes(captured)
+            .iter()
+            .filter(|w| w.start >= common.start.0 && w.start + w.ns < common.end.0 && w.event.class() != WaitClass::Cpu)
+        {
             let c = counts.entry(watch.trace.0.catalog().events.name(w.event)).or_default();
             c.0 += 1;
             c.1 += u64::from(w.ns > w.cpu_ns + w.runq_ns + 2_000);
@@ -410,18 +429,21 @@ fn blocking_and_exact_agree() {
         }
         counts
     };
-    let (x, y) = (count(&exact, &ours), count(&blocking, &theirs));
-    for (name, (n, slept, ns)) in &x {
-        let (m, _, ms) = y.get(name).copied().unwrap_or_default();
+    let (traps, sleeps) = (count(&exact, &ours), count(&blocking, &theirs));
+    for (name, (n, slept, ns)) in &traps {
+        let (m, _, ms) = sleeps.get(name).copied().unwrap_or_default();
         println!("{name:<26} exact {n:>7} ({slept:>7} slept) {:>9.1} ms   blocking {m:>7} {:>9.1} ms", *ns as f64 / 1e6, ms as f64 / 1e6);
     }
     println!("untold: exact {:.5} %, blocking {:.5} %", 100.0 * assert_tiled(&ours), 100.0 * assert_tiled(&theirs));
-    assert_eq!((a.lost_records, b.lost_records), (0, 0));
+    assert_eq!((ours_health.lost_records, theirs_health.lost_records), (0, 0));
     for name in ["Client:ClientRead", "Timeout:PgSleep", "Lock:transactionid", "Lock:tuple", "LWLock:WALWrite", "IO:WalSync"] {
-        let Some((all, slept, _)) = x.get(name).copied() else { continue };
-        let found = y.get(name).map_or(0, |c| c.0) as f64;
+        let Some((all, slept, _)) = traps.get(name).copied() else { continue };
+        let found = sleeps.get(name).map_or(0, |c| c.0) as f64;
         let slack = (all as f64 * 0.001).max(2.0);
-        assert!(found <= all as f64 + slack && found >= slept as f64 - slack, "{name}: exact {all}, of them {slept} slept; blocking {found}");
+        assert!(
+            found <= all as f64 + slack && found >= slept as f64 - slack,
+            "{name}: exact {all}, of them {slept} slept; blocking {found}"
+        );
     }
 }
 
@@ -439,18 +461,22 @@ fn nothing_is_lost_at_full_rate_and_a_tiny_ring_says_what_it_lost() {
         let untold = assert_tiled(&captured);
         let holes: u64 = captured.losses.iter().filter(|l| l.session.is_some()).map(|l| l.records).sum();
         let counted: u64 = captured.losses.iter().filter(|l| l.session.is_none()).map(|l| l.records).sum();
-        println!("ring {ring:?}: {} rows, untold {:.4} %, {holes} in holes, {counted} counted; {health:?}", captured.rows.len(), untold * 100.0);
+        println!(
+            "ring {ring:?}: {} rows, untold {:.4} %, {holes} in holes, {counted} counted; {health:?}",
+            captured.rows.len(),
+            untold * 100.0
+        );
         assert_eq!(health.lost_records, counted);
-        match ring {
-            None => assert_eq!((counted, holes), (0, 0)),
-            Some(_) => {
-                assert!(counted > 1_000, "{counted}");
-                // Each lost record shows as a hole of its session, but those behind a session's last one.
-                assert!(holes as f64 > 0.98 * counted as f64 && holes <= counted, "{holes} {counted}");
-                let placed = captured.losses.iter().filter(|l| !l.span.is_empty() && l.span.clip(captured.span()).len() == l.span.len()).count();
-                assert!(placed as f64 > 0.98 * captured.losses.len() as f64, "{placed} of {}", captured.losses.len());
-                assert!(captured.losses.iter().all(|l| l.session.is_none() || l.span.len() < 2_000_000_000));
-            }
+        if ring.is_none() {
+            assert_eq!((counted, holes), (0, 0));
+        } else {
+            assert!(counted > 1_000, "{counted}");
+            // Each lost record shows as a hole of its session, but those behind a session's last one.
+            assert!(holes as f64 > 0.98 * counted as f64 && holes <= counted, "{holes} {counted}");
+            let placed =
+                captured.losses.iter().filter(|l| !l.span.is_empty() && l.span.clip(captured.span()).len() == l.span.len()).count();
+            assert!(placed as f64 > 0.98 * captured.losses.len() as f64, "{placed} of {}", captured.losses.len());
+            assert!(captured.losses.iter().all(|l| l.session.is_none() || l.span.len() < 2_000_000_000));
         }
     }
     drop(load);
@@ -468,7 +494,9 @@ fn short_connections_are_all_seen_or_counted() {
     watch.run(SECONDS(1));
     let (before, rss) = (descriptors(), watch.health().rss_bytes);
     let mut client = server.connect();
-    let sessions = |c: &mut postgres::Client| -> i64 { c.query_one("SELECT sessions FROM pg_stat_database WHERE datname = 'postgres'", &[]).unwrap().get(0) };
+    let sessions = |c: &mut postgres::Client| -> i64 {
+        c.query_one("SELECT sessions FROM pg_stat_database WHERE datname = 'postgres'", &[]).unwrap().get(0)
+    };
     let started = sessions(&mut client);
     drop(client);
     let churn = server.pgbench(&["-S", "-C", "-n", "-c", "8", "-j", "2", "-T", "10"]);
@@ -495,7 +523,12 @@ fn short_connections_are_all_seen_or_counted() {
     assert!(during <= before + 1, "{before} descriptors before, {during} after");
     assert!(health.born as i64 >= connected, "{} born, {connected} connections", health.born);
     let seen = captured.by_session().len() as u64;
-    assert!(seen + health.missed >= health.born && health.missed * 50 <= health.born, "{seen} seen, {} missed, {} born", health.missed, health.born);
+    assert!(
+        seen + health.missed >= health.born && health.missed * 50 <= health.born,
+        "{seen} seen, {} missed, {} born",
+        health.missed,
+        health.born
+    );
     drop(client);
     assert_eq!(descriptors(), closed, "after closing");
 }
@@ -519,7 +552,13 @@ fn every_version_has_both_tiers_from_a_stripped_binary_too() {
             let mut sleeps = waits(&captured, event(&watch, "Timeout:PgSleep"));
             sleeps.retain(|w| w.ns > 1_000_000);
             let untold = assert_tiled(&captured);
-            println!("{version} {kind:?}: {} sleeps, query {:?}, untold {:.4} %, armed {}", sleeps.len(), sleeps.first().map(|s| s.query), untold * 100.0, health.armed);
+            println!(
+                "{version} {kind:?}: {} sleeps, query {:?}, untold {:.4} %, armed {}",
+                sleeps.len(),
+                sleeps.first().map(|s| s.query),
+                untold * 100.0,
+                health.armed
+            );
             assert_eq!(sleeps.len(), 3, "{version} {kind:?}");
             assert!(sleeps.iter().all(|s| s.query != 0 && s.query == sleeps[0].query), "{version} {kind:?}: {sleeps:?}");
             assert!(untold < 0.001);
@@ -541,10 +580,9 @@ fn a_killed_tracer_leaves_the_server_at_full_speed() {
             .spawn()
             .unwrap();
         let programs = || {
-            let fds = std::fs::read_dir(format!("/proc/{}/fd", tracer.id())).map_or(0, |d| {
+            std::fs::read_dir(format!("/proc/{}/fd", tracer.id())).map_or(0, |d| {
                 d.filter_map(|e| std::fs::read_link(e.ok()?.path()).ok()).filter(|l| l.to_string_lossy().contains("bpf")).count()
-            });
-            fds
+            })
         };
         assert!(wait_until(SECONDS(20), || programs() > 4), "{mode}: no BPF programs");
         std::thread::sleep(SECONDS(1));
@@ -664,6 +702,10 @@ fn queries_get_their_time_and_a_wait_without_end_is_seen_while_it_lasts() {
     }
     let begins = captured.marks.iter().filter(|m| m.edge == pg_wait_tracer::trace::block::Edge::Begin).count();
     let calls: i64 = known.values().filter(|(q, _)| q.contains("pgbench_") || q == "BEGIN" || q == "END").map(|(_, n)| n).sum();
-    println!("attributed {:.3} % of {:.2} s; {begins} beginnings, {calls} calls", 100.0 * attributed as f64 / load as f64, load as f64 / 1e9);
+    println!(
+        "attributed {:.3} % of {:.2} s; {begins} beginnings, {calls} calls",
+        100.0 * attributed as f64 / load as f64,
+        load as f64 / 1e9
+    );
     assert!(attributed as f64 > 0.999 * load as f64, "{attributed} of {load}");
 }

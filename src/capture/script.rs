@@ -102,7 +102,13 @@ impl Script {
             let progress = script.drain(&mut feed, Duration::ZERO)?;
             script.refresh(&mut feed);
             let block = feed.builder.seal().map(Arc::new);
-            batches.push(Batch { block, news: std::mem::take(&mut feed.news), health: script.health(), clock: script.clock(), ..Batch::default() });
+            batches.push(Batch {
+                block,
+                news: std::mem::take(&mut feed.news),
+                health: script.health(),
+                clock: script.clock(),
+                ..Batch::default()
+            });
             if progress == Progress::Ended {
                 return Ok(batches);
             }

@@ -10,10 +10,10 @@ mod reorder;
 mod shared;
 mod strand;
 
+use super::Feed;
 pub use super::command::Kind;
 use super::sampler::Hands;
 use super::sys::{self, perf::Measuring};
-use super::Feed;
 use crate::trace::block::{Blind, Loss};
 use crate::trace::clock::{SECOND, Span, Ts};
 use crate::trace::health::WindowHealth;
@@ -23,9 +23,9 @@ use program::{Programs, Setup, wire};
 use reorder::Reorder;
 use rustc_hash::FxHashMap;
 use shared::{Shared, Sizes};
+use std::fs;
 pub use strand::Shown;
 use strand::{Sink, Strand};
-use std::fs;
 
 /// How windows are to be.
 #[derive(Debug, Clone)]
@@ -214,7 +214,7 @@ impl Window {
         if self.until.is_some_and(|until| now >= until) {
             return Some(Reason::TimeUp);
         }
-        (self.over >= 2).then(|| Reason::TooDear((self.health.overhead_pct * 10.0) as u64))
+        (self.over >= 2).then_some(Reason::TooDear((self.health.overhead_pct * 10.0) as u64))
     }
 
     /// Looks at every slot of the process array: takes in who is new. A level is compared, not an edge: nobody is overlooked for good.

@@ -77,9 +77,9 @@ fn play(file: &Path) -> Result<(Engine, Receiver<Batch>)> {
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
 fn watch(wish: &Wish, commands: Receiver<Command>) -> Result<(Engine, Receiver<Batch>)> {
+    use crate::capture::command::Kind;
     use crate::capture::sampler::{Options, Sampler};
     use crate::capture::support::{Machine, Target, plan};
-    use crate::capture::command::Kind;
     use crate::capture::window::Rules;
     use crate::cli::{Access, Mode};
     use crate::pg::discover;

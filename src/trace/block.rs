@@ -266,9 +266,7 @@ fn same_run(run: &Record, next: &Record) -> bool {
         (Some(a), Some(b)) => a.open && b.lead_ns == run.length() && run.span.len() + next.span.len() < LONGEST,
         _ => false,
     };
-    goes_on
-        && run.span.end == next.span.start
-        && (run.event, run.query, run.state) == (next.event, next.query, next.state)
+    goes_on && run.span.end == next.span.start && (run.event, run.query, run.state) == (next.event, next.query, next.state)
 }
 
 /// Makes sampled blocks: call [`Self::tick`], then [`Self::sample`] for each backend, again and again; [`Self::seal`] now and then.

@@ -15,8 +15,8 @@ use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::block::{Blind, Loss, Mark};
 use pg_wait_tracer::trace::clock::{Span, Ts, Window};
 use pg_wait_tracer::trace::health::{Health, Link, WindowHealth};
-use pg_wait_tracer::trace::record::{Fidelity, Record};
 use pg_wait_tracer::trace::recent::{Batch, Recent};
+use pg_wait_tracer::trace::record::{Fidelity, Record};
 
 use super::Server;
 

@@ -216,7 +216,7 @@ struct Seat {
 /// Slots and tracks.
 #[derive(Debug)]
 pub struct Seats {
-    seats: Vec<Seat>,
+    slots: Vec<Seat>,
     tracks: Vec<Option<Box<Followed>>>,
     free: Vec<u16>,
     repaired: u64,
@@ -230,7 +230,7 @@ impl Seats {
         let mut all = Vec::new();
         all.resize_with(tracks, || None);
         // The highest is for our own trial.
-        Self { seats: vec![Seat::default(); slots], tracks: all, free: (1..tracks as u16 - 1).rev().collect(), repaired: 0, refusal: None }
+        Self { slots: vec![Seat::default(); slots], tracks: all, free: (1..tracks as u16 - 1).rev().collect(), repaired: 0, refusal: None }
     }
 
     fn take_track(&mut self) -> Option<u16> {
@@ -239,12 +239,12 @@ impl Seats {
 
     /// Who was in a slot; 0: nobody.
     pub fn pid(&self, slot: usize) -> i32 {
-        self.seats.get(slot).map_or(0, |s| s.pid)
+        self.slots.get(slot).map_or(0, |s| s.pid)
     }
 
     /// Who is followed in a slot.
     pub fn at(&mut self, slot: usize) -> Option<&mut Followed> {
-        let track = self.seats.get(slot)?.track;
+        let track = self.slots.get(slot)?.track;
         if track == 0 { None } else { self.track(track) }
     }
 
@@ -260,7 +260,7 @@ impl Seats {
 
     /// Somebody is followed in a slot from now on.
     pub fn sit(&mut self, slot: usize, pid: i32, followed: Followed) {
-        if let Some(seat) = self.seats.get_mut(slot) {
+        if let Some(seat) = self.slots.get_mut(slot) {
             *seat = Seat { pid, track: followed.index, blind: None };
         }
         let index = usize::from(followed.index);
@@ -271,7 +271,7 @@ impl Seats {
 
     /// Somebody is in a slot and cannot be followed.
     pub fn stand(&mut self, slot: usize, pid: i32, session: SessionId, now: Ts, why: &anyhow::Error) {
-        if let Some(seat) = self.seats.get_mut(slot) {
+        if let Some(seat) = self.slots.get_mut(slot) {
             *seat = Seat { pid, track: 0, blind: Some((session, now)) };
         }
         self.refusal = Some(format!("{why:#}"));
@@ -279,7 +279,7 @@ impl Seats {
 
     /// A slot is empty, or another's. Who was there and not followed: until now.
     pub fn leave(&mut self, slot: usize, now: Ts) -> Option<Blind> {
-        let seat = std::mem::take(self.seats.get_mut(slot)?);
+        let seat = std::mem::take(self.slots.get_mut(slot)?);
         if let Some(followed) = self.track(seat.track).filter(|_| seat.track != 0) {
             followed.left = true;
         }
@@ -288,7 +288,7 @@ impl Seats {
 
     /// Tells who was not followed up to now.
     pub fn tell_blind(&mut self, until: Ts, to: &mut Intervals) {
-        for (session, since) in self.seats.iter_mut().filter_map(|s| s.blind.as_mut()) {
+        for (session, since) in self.slots.iter_mut().filter_map(|s| s.blind.as_mut()) {
             to.blind(Blind { session: *session, span: Span::new(*since, until) });
             *since = until.max(*since);
         }
@@ -298,7 +298,7 @@ impl Seats {
     pub fn bury(&mut self, index: u16) {
         if let Some(followed) = self.tracks.get_mut(usize::from(index)).and_then(Option::take) {
             self.repaired += u64::from(followed.repaired);
-            if let Some(seat) = self.seats.get_mut(followed.slot).filter(|s| s.track == index) {
+            if let Some(seat) = self.slots.get_mut(followed.slot).filter(|s| s.track == index) {
                 // The slot may show it a moment longer: it is not to be taken in again.
                 seat.track = 0;
             }
@@ -327,6 +327,6 @@ impl Seats {
     pub fn counts(&self) -> (u32, u32, u64) {
         let followed = self.tracks.iter().flatten();
         let repaired = self.repaired + followed.clone().map(|f| u64::from(f.repaired)).sum::<u64>();
-        (followed.count() as u32, self.seats.iter().filter(|s| s.blind.is_some()).count() as u32, repaired)
+        (followed.count() as u32, self.slots.iter().filter(|s| s.blind.is_some()).count() as u32, repaired)
     }
 }

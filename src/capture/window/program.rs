@@ -1,7 +1,7 @@
 //! The BPF programs of one window: loaded with what they must know, attached, and gone when the value is dropped.
 
-use super::shared::{Maps, Shared, Sizes};
 use super::Kind;
+use super::shared::{Maps, Shared, Sizes};
 use crate::pg::layout::Layout;
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
@@ -90,11 +90,10 @@ impl Programs {
 
     /// Maps what is shared with them.
     pub fn share(&self, sizes: Sizes) -> Result<Shared> {
-        let map = |name: &str| {
-            self.object.maps().find(|m| m.name() == name).with_context(|| format!("no BPF map {name}"))
-        };
+        let map = |name: &str| self.object.maps().find(|m| m.name() == name).with_context(|| format!("no BPF map {name}"));
         let (pids, tracks, rings, records, tallies) = (map("pids")?, map("tracks")?, map("rings")?, map("records")?, map("tallies")?);
-        let maps = Maps { pids: pids.as_fd(), tracks: tracks.as_fd(), rings: rings.as_fd(), records: records.as_fd(), tallies: tallies.as_fd() };
+        let maps =
+            Maps { pids: pids.as_fd(), tracks: tracks.as_fd(), rings: rings.as_fd(), records: records.as_fd(), tallies: tallies.as_fd() };
         Shared::map(maps, sizes)
     }
 

@@ -72,19 +72,7 @@ pub struct Strand {
 impl Strand {
     /// A process that is followed from `at` on, found in `event`.
     pub fn new(session: SessionId, at: Ts, event: WaitEvent, shown: Shown) -> Self {
-        Self {
-            session,
-            turn: 0,
-            event,
-            since: at,
-            cut: at,
-            cpu: 0,
-            runq: 0,
-            shown,
-            held: None,
-            pending: Vec::new(),
-            pending_since: 0,
-        }
+        Self { session, turn: 0, event, since: at, cut: at, cpu: 0, runq: 0, shown, held: None, pending: Vec::new(), pending_since: 0 }
     }
 
     /// Records taken in so far.
@@ -316,7 +304,6 @@ impl Strand {
     }
 }
 
-
 /// More time in the run queue, as far as it fits beside the time on the CPU.
 fn add_runq(row: &mut Record, ns: u64) {
     let longest = row.span.len();
@@ -334,7 +321,13 @@ fn totals(track: &track, until: Ts, read_at: Ts) -> (u64, u64) {
         // It left the CPU between the two moments.
         cpu = cpu.saturating_sub(track.out - until.0);
     } else if track.out != 0 {
-        let from = if track.asleep == 0 { track.out } else if track.woken > track.out { track.woken } else { until.0 };
+        let from = if track.asleep == 0 {
+            track.out
+        } else if track.woken > track.out {
+            track.woken
+        } else {
+            until.0
+        };
         runq += until.0.saturating_sub(from);
     }
     debug_assert!(read_at >= until);
@@ -370,7 +363,9 @@ fn parts(span: Span, before: Shown, after: Shown, session: SessionId, sink: &mut
         from = end;
     }
     parts.push((Span::new(from, span.end), after));
-    marks.into_iter().for_each(|m| sink.to.mark(m));
+    for m in marks {
+        sink.to.mark(m);
+    }
     parts.retain(|(span, _)| !span.is_empty());
     parts
 }
@@ -378,7 +373,7 @@ fn parts(span: Span, before: Shown, after: Shown, session: SessionId, sink: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::window::program::wire::kind;
+    use crate::capture::window::program::wire;
 
     const READ: u32 = 0x0600_0000;
     const LOCK: u32 = 0x0300_0005;
@@ -394,11 +389,22 @@ mod tests {
     }
 
     fn write(turn: u32, at: u64, old: u32, now: u32, since: u64, cpu: u64) -> record {
-        record { kind: kind::WRITE, turn, at, stamp: at, old, now, since, cpu, ..record::default() }
+        record { kind: wire::kind::WRITE, turn, at, stamp: at, old, now, since, cpu, ..record::default() }
     }
 
     fn sleep(turn: u32, out: u64, back: u64, event: u32, frame: u64, cpu: u64) -> record {
-        record { kind: kind::SLEPT, turn, at: back, stamp: back, since: out, old: event, frame, cpu, cpu_out: cpu, ..record::default() }
+        record {
+            kind: wire::kind::SLEPT,
+            turn,
+            at: back,
+            stamp: back,
+            since: out,
+            old: event,
+            frame,
+            cpu,
+            cpu_out: cpu,
+            ..record::default()
+        }
     }
 
     /// (start, end, event, query, state, cpu, lead, open)

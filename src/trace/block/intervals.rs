@@ -168,7 +168,9 @@ mod tests {
             row(30, 35, Detail { cpu_ns: 1, runq_ns: 0, lead_ns: 20, open: false }),
             row(35, 40, Detail::default()),
         ];
-        rows.iter().for_each(|r| made.row(*r));
+        for r in rows.iter().copied() {
+            made.row(r);
+        }
         made.watched(Span::new(Ts(0), Ts(50)));
         made.watched(Span::new(Ts(50), Ts(60)));
         let block = made.seal().remove(0);
@@ -183,7 +185,9 @@ mod tests {
     fn pieces_of_one_wait_merge_and_waits_do_not() {
         let mut made = Intervals::default();
         let mut seal = |rows: &[Record]| {
-            rows.iter().for_each(|r| made.row(*r));
+            for r in rows.iter().copied() {
+                made.row(r);
+            }
             made.seal().remove(0)
         };
         let first = seal(&[row(10, 30, Detail { cpu_ns: 5, open: true, ..Detail::default() })]);
