@@ -439,7 +439,8 @@ fn blocking_and_exact_agree() {
     for name in ["Client:ClientRead", "Timeout:PgSleep", "Lock:transactionid", "Lock:tuple", "LWLock:WALWrite", "IO:WalSync"] {
         let Some((all, slept, _)) = traps.get(name).copied() else { continue };
         let found = sleeps.get(name).map_or(0, |c| c.0) as f64;
-        let slack = (all as f64 * 0.001).max(2.0);
+        // What the hypervisor takes looks like sleep in an exact row; and the two windows do not begin at one moment.
+        let slack = (all as f64 * 0.001).max(5.0);
         assert!(
             found <= all as f64 + slack && found >= slept as f64 - slack,
             "{name}: exact {all}, of them {slept} slept; blocking {found}"
@@ -629,9 +630,27 @@ fn a_backend_whose_debug_registers_are_taken_is_shown_and_the_rest_goes_on() {
     let who = session(&watch, pid);
     let blind: u64 = captured.blind.iter().filter(|b| b.session == who).map(|b| b.span.len()).sum();
     println!("{health:?}; blind to {who:?} for {:.1} ms of {:.1} ms", blind as f64 / 1e6, captured.span().len() as f64 / 1e6);
-    assert!(health.unarmed == 1 && health.armed >= 4);
+    assert!(health.unarmed == 1 && health.armed >= 4 && health.unarmed_why.contains("debug registers"));
     assert!(captured.rows.iter().all(|r| r.session != who) && captured.by_session().len() >= 4);
     assert!(blind as f64 > 0.95 * captured.span().len() as f64);
+}
+
+#[test]
+fn flags_leave_out_what_they_say() {
+    let Some(server) = Server::start("18", &Options::new().preload("pg_stat_statements")) else { return };
+    for (lightweight, skip_query_id) in [(true, false), (false, true)] {
+        let mut watch = Watch::windows(&server, Rules { lightweight, skip_query_id, ..free() });
+        watch.run(Duration::from_millis(200));
+        watch.open(Kind::Exact, None);
+        server.psql("SELECT pg_sleep(0.05)");
+        watch.run(Duration::from_millis(600));
+        watch.close();
+        let captured = watch.captured(Kind::Exact);
+        assert!(assert_tiled(&captured) < 0.001);
+        assert!(!waits(&captured, event(&watch, "Timeout:PgSleep")).is_empty());
+        assert!(captured.rows.iter().all(|r| r.query.0 == 0), "{lightweight} {skip_query_id}");
+        assert_eq!(captured.rows.iter().any(|r| r.state.in_command()), !lightweight);
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::sys::{self, perf::Measuring};
 use crate::trace::block::{Blind, Loss};
 use crate::trace::clock::{SECOND, Span, Ts};
 use crate::trace::health::WindowHealth;
+use crate::trace::record::QueryId;
 use anyhow::{Result, ensure};
 use followed::{Followed, Seats};
 use program::{Programs, Setup, wire};
@@ -45,6 +46,17 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         Self { max_overhead_pct: 25.0, lightweight: false, skip_query_id: false, ring: None, empty: false }
+    }
+}
+
+impl Rules {
+    /// As much of what a process shows as is to be recorded.
+    fn allow(&self, shown: Shown) -> Shown {
+        match (self.lightweight, self.skip_query_id) {
+            (true, _) => Shown::default(),
+            (false, true) => Shown { query: QueryId::NONE, ..shown },
+            (false, false) => shown,
+        }
     }
 }
 
@@ -137,6 +149,9 @@ impl Window {
             sizes,
             empty: rules.empty,
         };
+        if kind == Kind::Exact {
+            sys::perf::allow_files(memory.slots() as u64 + 256);
+        }
         let mut programs = Programs::load(&setup)?;
         let shared = programs.share(sizes)?;
         let price_ns = if kind == Kind::Exact && !rules.empty { price::of_a_write(&programs, &shared)? } else { price::of_a_sleep(kind) };
@@ -241,6 +256,7 @@ impl Window {
         let host = hands.memory.host_pid(pid);
         self.newborn.remove(&(host as u32));
         let (session, shown, _) = hands.meet(slot, pid, &mut feed.news);
+        let shown = self.rules.allow(shown);
         let now = sys::now();
         let program = if self.kind == Kind::Exact { Some(&self.programs) } else { None };
         match Followed::new(slot, pid, host, session, shown, hands, program, &self.shared, &mut self.seats) {
@@ -299,7 +315,7 @@ impl Window {
                 }
                 kind => {
                     let Some(followed) = self.seats.track(r.track).filter(|f| f.host() as u32 == r.pid) else { continue };
-                    let after = followed.shown(&r.row, hands);
+                    let after = self.rules.allow(followed.shown(&r.row, self.rules.lightweight, hands));
                     match kind {
                         wire::kind::WRITE => followed.strand.written(r, after, &mut sink),
                         wire::kind::SLEPT => followed.strand.slept(r, after, &mut sink),
@@ -337,7 +353,7 @@ impl Window {
         for (index, followed) in self.seats.everyone() {
             let Some(track) = self.shared.track(index) else { continue };
             let read_at = sys::now();
-            let fresh = followed.fresh(hands);
+            let fresh = self.rules.allow(followed.fresh(hands));
             let mut sink = Sink { to: &mut feed.intervals, clock, ids };
             followed.strand.tell(until, &track, read_at, fresh, self.kind == Kind::Blocking, last, &mut sink);
             followed.settle_query(hands, &mut sink, &mut feed.news);
@@ -409,6 +425,7 @@ impl Window {
         let mut health = self.health.clone();
         health.remaining_s = self.until.map(|until| until.since(sys::now()).div_ceil(SECOND));
         (health.armed, health.unarmed, health.repaired) = self.seats.counts();
+        self.seats.refusal().unwrap_or_default().clone_into(&mut health.unarmed_why);
         health
     }
 }
@@ -423,7 +440,6 @@ fn ring_records(cpus: usize) -> usize {
 /// What a status row showed, in the terms of the trace.
 fn shown_of(row: &wire::row, layout: &crate::pg::layout::Layout, kind: crate::trace::catalog::BackendKind) -> Shown {
     use crate::pg::layout::unix_micros;
-    use crate::trace::record::QueryId;
     if row.seen == 0 {
         return Shown::default();
     }

@@ -100,6 +100,8 @@ pub struct WindowHealth {
     pub armed: u32,
     /// Backends there that cannot be followed: their debug registers are in use, or descriptors ran out.
     pub unarmed: u32,
+    /// Why the last of them could not be followed; empty when everybody could.
+    pub unarmed_why: String,
     /// Processes the server started since the window opened.
     pub born: u64,
     /// Of those, ended before they could be followed.

@@ -168,8 +168,11 @@ impl Followed {
         self.left && !hands.lives(self.host)
     }
 
-    /// What a record's row showed.
-    pub fn shown(&self, row: &wire::row, hands: &Hands<'_>) -> Shown {
+    /// What a record's row showed. Of a process so young that the programs did not know its row yet: what it shows now.
+    pub fn shown(&self, row: &wire::row, lightweight: bool, hands: &Hands<'_>) -> Shown {
+        if row.seen == 0 && !lightweight {
+            return self.fresh(hands);
+        }
         shown_of(row, hands.memory.layout(), self.kind)
     }
 
@@ -274,7 +277,15 @@ impl Seats {
         if let Some(seat) = self.slots.get_mut(slot) {
             *seat = Seat { pid, track: 0, blind: Some((session, now)) };
         }
-        self.refusal = Some(format!("{why:#}"));
+        let errno = why.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        self.refusal = Some(match errno {
+            Some(libc::ENOSPC) => "its debug registers are in use by another tracer or debugger".to_owned(),
+            Some(libc::EMFILE | libc::ENFILE) => {
+                let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or_default();
+                format!("no file descriptors are left ({} processes followed, limit {limit}): raise it with ulimit -n", self.counts().0)
+            }
+            _ => format!("{why:#}"),
+        });
     }
 
     /// A slot is empty, or another's. Who was there and not followed: until now.
@@ -321,6 +332,11 @@ impl Seats {
         for followed in self.tracks.iter_mut().flatten() {
             followed.watch = None;
         }
+    }
+
+    /// Why somebody could not be followed, last.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Followed, not followed, repaired.
