@@ -159,6 +159,7 @@ impl Sampler {
         self.health.access = access;
         self.health.link = Link::Attached;
         self.health.attachments += 1;
+        self.reopen = Ts(0);
         self.away = 0;
         self.server = attachment.memory.facts();
         self.queries.attached(&attachment.memory, self.server.major);

@@ -16,7 +16,7 @@ use super::sampler::Hands;
 use super::sys::{self, perf::Measuring};
 use crate::trace::block::{Blind, Loss};
 use crate::trace::clock::{SECOND, Span, Ts};
-use crate::trace::health::WindowHealth;
+use crate::trace::health::{Access, WindowHealth};
 use crate::trace::record::QueryId;
 use anyhow::{Result, ensure};
 use followed::{Followed, Seats};
@@ -134,6 +134,7 @@ impl Window {
             "exact and blocking windows take the host's pid namespace: run this program outside of the container"
         );
         let memory = hands.memory;
+        ensure!(memory.access() == Access::Mapped, "exact and blocking windows need the server's memory mapped (--access map)");
         let cpus = libbpf_rs::num_possible_cpus()?;
         let ring = rules.ring.unwrap_or_else(|| ring_records(cpus)).next_power_of_two().max(16);
         let pids = fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(1 << 22);
