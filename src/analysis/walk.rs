@@ -10,8 +10,7 @@ use crate::trace::Trace;
 use crate::trace::block::{Block, Tick};
 use crate::trace::catalog::BackendKind;
 use crate::trace::clock::{Span, Ts};
-use crate::trace::record::{Fidelity, Record, SessionId, State};
-use crate::trace::wait::WaitEvent;
+use crate::trace::record::{Fidelity, Record, SessionId};
 use rustc_hash::FxHashMap;
 
 /// The part of a record that lies in the window.

@@ -137,7 +137,7 @@ impl Trace for Recent {
 #[cfg(test)]
 mod tests {
     use super::super::block::Builder;
-    use super::super::catalog::{News, Session};
+    use super::super::catalog::News;
     use super::super::clock::Ts;
     use super::super::record::{QueryId, SessionId, State};
     use super::super::wait::WaitEvent;
@@ -211,8 +211,7 @@ mod tests {
     fn sessions_that_ended_are_forgotten_with_their_records() {
         let one = block(0, 0..50, true).bytes();
         let mut recent = Recent::new(one * 20);
-        let news =
-            vec![News::Session(SessionId(0), Box::new(Session::default())), News::Session(SessionId(1), Box::new(Session::default()))];
+        let news = vec![News::Session(SessionId(0), Box::default()), News::Session(SessionId(1), Box::default())];
         recent.absorb(Batch { block: Some(block(0, 0..2, false)), news, ..Batch::default() });
         recent.absorb(Batch { news: vec![News::Gone(SessionId(0))], ..Batch::default() });
         assert!(recent.catalog().sessions.contains_key(&SessionId(0)));
