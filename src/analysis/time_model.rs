@@ -3,7 +3,7 @@
 use super::answer::{ModelKey, ModelRow, TimeModel};
 use super::meaning::Meaning;
 use super::observed::Observed;
-use super::tally::{Line, Row, Tally};
+use super::tally::{Row, Tally};
 use crate::trace::catalog::EventNames;
 use crate::trace::wait::{WaitClass, WaitEvent};
 use std::cmp::Reverse;
@@ -13,13 +13,15 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Total {
     ns: u64,
-    line: Line,
+    line: Vec<u64>,
 }
 
 impl Total {
     fn take(&mut self, tally: &Tally, row: &Row) {
         self.ns += row.sum.ns;
-        tally.trace(row, &mut self.line);
+        let line = tally.line(row);
+        self.line.resize(line.len(), 0);
+        self.line.iter_mut().zip(line).for_each(|(total, ns)| *total += ns);
     }
 }
 
