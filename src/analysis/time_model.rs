@@ -48,7 +48,8 @@ pub fn time_model(tally: &Tally, seen: &Observed, names: &EventNames, whole: boo
     let row = |key, name: &str, depth, total: &Total| {
         let load = matches!(key, ModelKey::DbTime | ModelKey::Class(_) | ModelKey::Event(_));
         let db_share = tally.share(total.ns).filter(|_| load);
-        ModelRow { key, name: name.into(), depth, time_ns: total.ns, db_share, aas: seen.aas(total.ns), spark: seen.spark(&total.line) }
+        let spark = if total.line.is_empty() { seen.nothing() } else { seen.spark(&total.line) };
+        ModelRow { key, name: name.into(), depth, time_ns: total.ns, db_share, aas: seen.aas(total.ns), spark }
     };
     let events = descending(events);
     let mut rows = vec![row(ModelKey::DbTime, "DB Time", 0, &all)];
