@@ -2,8 +2,8 @@
 //! "not known" and never zero. Control characters other than line breaks and tabs are made visible: the reader may be a terminal.
 
 use super::Options;
-use super::show::{rfc3339, visible};
 use crate::analysis::answer::{Answer, Body, Latency, Share, Sql, Who};
+use crate::show::{rfc3339, visible};
 use crate::trace::catalog::UnixMicros;
 use crate::trace::record::QueryId;
 use std::io::{self, Write};

@@ -6,8 +6,8 @@
 mod rows;
 
 use super::Options;
-use super::show::rfc3339;
 use crate::analysis::answer::{Answer, Body, Load};
+use crate::show::rfc3339;
 use crate::trace::clock::{Span, Ts};
 use crate::trace::wait::WaitClass;
 use rows::{key, ms, ns};

@@ -1,7 +1,7 @@
 //! The rows of answers as JSON objects.
 
 use crate::analysis::answer::{ActiveRow, EventRow, Latency, ModelKey, ModelRow, PairRow, QueryRow, SessionRow, Share, Sql, Who};
-use crate::render::show::rfc3339;
+use crate::show::rfc3339;
 use crate::trace::catalog::{TextSource, UnixMicros};
 use crate::trace::wait::WaitClass;
 use serde_json::{Map, Value, json};

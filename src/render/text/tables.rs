@@ -2,7 +2,7 @@
 
 use super::heading::why_empty;
 use crate::analysis::answer::{ActiveRow, Answer, Doing, EventRow, Latency, ModelKey, ModelRow, PairRow, SessionRow, TimeModel};
-use crate::render::show::{NONE, cut, left, ms, percent, right, safe, us, width};
+use crate::show::{NONE, cut, left, ms, percent, right, safe, us, width};
 use crate::trace::catalog::{BackendKind, Named};
 use crate::trace::record::{QueryId, State};
 use crate::trace::wait::WaitClass;

@@ -1,0 +1,18 @@
+//! Pieces of the screen. They know data and styles, nothing of each other, and change nothing.
+
+pub mod bar;
+pub mod crumbs;
+pub mod detail;
+pub mod footer;
+pub mod help;
+pub mod lines;
+pub mod notice;
+pub mod palette;
+pub mod popup;
+pub mod preview;
+pub mod prompt;
+pub mod spark;
+pub mod status;
+pub mod table;
+pub mod tabs;
+pub mod themes;

@@ -1,0 +1,79 @@
+//! The filter prompt: the line being typed, and below or above it what is wrong with it or what could be typed.
+
+use crate::ui::state::layer::Prompt;
+use crate::ui::state::line::Line;
+use crate::ui::text::{put, row, width, wrap};
+use crate::ui::theme::Theme;
+use crate::ui::theme::role::Role;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::widgets::Widget;
+
+/// The prompt at the bottom of the screen: the last line, and above it as many as its message needs.
+#[derive(Debug)]
+pub struct Bottom<'a> {
+    /// What is typed.
+    pub prompt: &'a Prompt,
+    /// Rows that pass while typing.
+    pub rows: usize,
+    /// Styles.
+    pub theme: &'a Theme,
+}
+
+impl Widget for &Bottom<'_> {
+    fn render(self, screen: Rect, buf: &mut Buffer) {
+        let (message, role) = if let Some(error) = &self.prompt.error {
+            (crate::ui::format::safe(error).into_owned(), Role::PromptError)
+        } else {
+            let rows = if self.rows == 1 { "1 row".to_owned() } else { format!("{} rows", self.rows) };
+            let examples = "class=Lock,IO event=IO:WalSync pid=4711 query=-42 db=shop user!=app kind=client";
+            (format!("words narrow the rows ({rows} now); or {examples}"), Role::Prompt)
+        };
+        let lines = wrap(&message, usize::from(screen.width.saturating_sub(2)));
+        let height = u16::try_from(lines.len()).unwrap_or(1).min(3) + 1;
+        let area = Rect { y: screen.bottom().saturating_sub(height), height: height.min(screen.height), ..screen };
+        blank(area, buf, self.theme);
+        for (n, text) in (0..height - 1).zip(lines) {
+            let place = row(area, n);
+            put(buf, place, place.x + 1, place.y, text, self.theme.of(role));
+        }
+        line(&self.prompt.line, " /", row(area, height - 1), buf, self.theme);
+    }
+}
+
+fn blank(area: Rect, buf: &mut Buffer, theme: &Theme) {
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right() {
+            if let Some(cell) = buf.cell_mut((x, y)) {
+                cell.reset();
+                cell.set_style(theme.of(Role::Prompt));
+            }
+        }
+    }
+}
+
+/// A line being typed, with its cursor always in sight.
+pub fn line(line: &Line, sign: &str, area: Rect, buf: &mut Buffer, theme: &Theme) {
+    let style = theme.of(Role::Prompt);
+    blank(area, buf, theme);
+    let start = put(buf, area, area.x, area.y, sign, style);
+    let (before, after) = line.halves();
+    let (before, after) = (crate::ui::format::safe(before), crate::ui::format::safe(after));
+    // When the text before the cursor is too long, its end is shown.
+    let room = usize::from(area.right().saturating_sub(start)).saturating_sub(2);
+    let mut from = 0;
+    let mut over = width(&before).saturating_sub(room);
+    for c in before.chars() {
+        if over == 0 {
+            break;
+        }
+        from += c.len_utf8();
+        over = over.saturating_sub(width(c.encode_utf8(&mut [0; 4])).max(1));
+    }
+    let x = put(buf, area, start, area.y, before.get(from..).unwrap_or_default(), style);
+    put(buf, area, x, area.y, if after.is_empty() { " " } else { &after }, style);
+    if let Some(cell) = buf.cell_mut((x, area.y)).filter(|_| x < area.right()) {
+        cell.set_style(style.add_modifier(Modifier::REVERSED));
+    }
+}

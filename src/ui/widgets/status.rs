@@ -1,0 +1,151 @@
+//! The status line: which server, how it is seen, how it stands, what was lost, and whether the picture moves. Parts that do not fit are
+//! left out, the least important first.
+
+use crate::analysis::answer::Answer;
+use crate::trace::health::{Access, Health, Link};
+use crate::ui::format;
+use crate::ui::state::State;
+use crate::ui::state::camera::Hold;
+use crate::ui::text::{put, put_right, width};
+use crate::ui::theme::Theme;
+use crate::ui::theme::role::Role;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
+use std::fmt::Write as _;
+
+/// The status line.
+#[derive(Debug)]
+pub struct Status<'a> {
+    /// What it shows.
+    pub state: &'a State,
+    /// Styles.
+    pub theme: &'a Theme,
+}
+
+struct Part {
+    /// Parts with the highest rank are left out first; 0 stays.
+    rank: u8,
+    role: Role,
+    text: String,
+}
+
+impl Widget for &Status<'_> {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        buf.set_style(area, self.theme.of(Role::Status));
+        let (role, mode) = self.mode();
+        let end = put_right(buf, area, &mode, self.theme.of(role));
+        let room = Rect { width: end.saturating_sub(area.x), ..area };
+        let mut parts = self.parts();
+        let bar = format!(" {} ", self.theme.glyphs().bar);
+        let need = |parts: &[Part]| parts.iter().map(|p| width(&p.text) + 3).sum::<usize>();
+        while need(&parts) > usize::from(room.width) {
+            let Some((i, _)) = parts.iter().enumerate().filter(|(_, p)| p.rank > 0).max_by_key(|(i, p)| (p.rank, *i)) else { break };
+            parts.remove(i);
+        }
+        let mut x = room.x + 1;
+        for (i, part) in parts.iter().enumerate() {
+            if i > 0 {
+                x = put(buf, room, x, area.y, &bar, self.theme.of(Role::Status));
+            }
+            x = put(buf, room, x, area.y, &part.text, self.theme.of(part.role));
+        }
+    }
+}
+
+impl Status<'_> {
+    fn mode(&self) -> (Role, String) {
+        let glyphs = self.theme.glyphs();
+        let length = format::length(self.state.camera.length);
+        match (self.state.camera.hold, self.state.pulse.link()) {
+            (Hold::Paused(span), _) => {
+                let clock = self.state.pulse.answer().map(|a| a.clock).unwrap_or_default();
+                let at = |ts| format::clock(clock.wall(ts), &self.state.start.zone, true);
+                (Role::StatusPaused, format!(" {} paused {}{}{} ", glyphs.paused, at(span.start), glyphs.until, at(span.end)))
+            }
+            (Hold::Live, Link::Ended { .. }) => (Role::StatusPaused, format!(" {} ended, last {length} ", glyphs.ended)),
+            (Hold::Live, _) => (Role::StatusLive, format!(" {} live {length} ", glyphs.live)),
+        }
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let part = |rank, role, text: String| Part { rank, role, text };
+        let Some(answer) = self.state.pulse.answer() else {
+            return vec![part(0, Role::StatusServer, self.title())];
+        };
+        let mut parts = vec![part(0, Role::StatusServer, self.server(answer))];
+        let health = &answer.health;
+        if let Some(tier) = tier(answer) {
+            parts.push(part(2, Role::Status, tier));
+        }
+        let cpus = answer.server.cpus;
+        // While nothing comes in, the last figures are not the present ones.
+        let current = self.state.trouble().is_none();
+        let load = answer.aas().filter(|_| current).map_or_else(|| format::NONE.into(), format::aas);
+        parts.push(part(1, Role::Status, if cpus > 0 { format!("AAS {load} / {cpus} cpu") } else { format!("AAS {load}") }));
+        if health.backends > 0 && current {
+            parts.push(part(5, Role::Status, format!("{} backends", health.backends)));
+        }
+        parts.extend(losses(health).map(|text| part(3, Role::StatusWarn, text)));
+        if health.late_ticks > 0 {
+            parts.push(part(6, Role::Status, format!("late {}", health.late_ticks)));
+        }
+        if answer.server.started > 0 && current {
+            let up = answer.clock.wall(answer.window.end).saturating_sub(answer.server.started.saturating_mul(1_000));
+            parts.push(part(7, Role::Status, format!("up {}", format::duration(u64::try_from(up).unwrap_or(0)))));
+        }
+        parts
+    }
+
+    fn title(&self) -> String {
+        if self.state.start.title.is_empty() { "pg_wait_tracer".into() } else { self.state.start.title.clone() }
+    }
+
+    /// `pg18 main :5432`, as far as known.
+    fn server(&self, answer: &Answer) -> String {
+        let server = &answer.server;
+        if server.major == 0 {
+            return self.title();
+        }
+        let mut text = format!("pg{}", server.major);
+        if !server.cluster.is_empty() {
+            text.push(' ');
+            text.push_str(&format::safe(&server.cluster));
+        }
+        if server.port > 0 {
+            let _ = write!(text, " :{}", server.port);
+        }
+        text
+    }
+}
+
+/// `SAMPLED 100 Hz mapped`.
+fn tier(answer: &Answer) -> Option<String> {
+    let health = &answer.health;
+    let mut text = answer.coverage.fidelity.name().to_uppercase();
+    if answer.coverage.observed_ns() == 0 {
+        return None;
+    }
+    if health.rate_hz > 0 {
+        let _ = write!(text, " {} Hz", health.rate_hz);
+    }
+    match health.access {
+        Access::None => {}
+        Access::Mapped => text.push_str(" mapped"),
+        Access::Readv => text.push_str(" readv"),
+    }
+    Some(text)
+}
+
+/// What was lost, when anything was.
+fn losses(health: &Health) -> impl Iterator<Item = String> {
+    [
+        ("drops", health.dropped_records.max(health.dropped_blocks)),
+        ("gaps", health.gaps),
+        ("unread", health.unread),
+        ("invalid", health.invalid),
+    ]
+    .into_iter()
+    .filter(|(_, n)| *n > 0)
+    .map(|(what, n)| format!("{what} {n}"))
+}

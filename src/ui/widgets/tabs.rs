@@ -1,0 +1,37 @@
+//! The tab bar: every page with its key.
+
+use crate::ui::action::Action;
+use crate::ui::draw::hits::{Hits, Target};
+use crate::ui::pages::Page;
+use crate::ui::text::put;
+use crate::ui::theme::Theme;
+use crate::ui::theme::role::Role;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::StatefulWidget;
+
+/// The tab bar.
+#[derive(Debug)]
+pub struct Tabs<'a> {
+    /// The page shown.
+    pub page: Page,
+    /// Styles.
+    pub theme: &'a Theme,
+}
+
+impl StatefulWidget for &Tabs<'_> {
+    type State = Hits;
+
+    fn render(self, area: Rect, buf: &mut Buffer, hits: &mut Hits) {
+        let mut x = area.x;
+        for page in Page::ALL {
+            let start = x;
+            let active = page == self.page;
+            let key = self.theme.of(if active { Role::TabActive } else { Role::TabKey });
+            let text = self.theme.of(if active { Role::TabActive } else { Role::Tab });
+            x = put(buf, area, x, area.y, &format!(" {} ", Action::Show(page).key()), key);
+            x = put(buf, area, x, area.y, &format!("{} ", page.title()), text);
+            hits.add(Rect { x: start, width: x - start, ..area }, Target::Tab(page));
+        }
+    }
+}
