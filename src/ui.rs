@@ -175,7 +175,12 @@ fn carry_out(effect: Effect, screen: &mut Screen, theme: &mut Theme, link: &Link
     match effect {
         Effect::Ask(request) => link.worker.ask(request),
         Effect::Copy(text) => screen.copy(&text)?,
-        Effect::Theme(name) => *theme = (link.load)(&name)?,
+        Effect::Theme(name) => {
+            // A file that was there at the start may be gone: the theme in use stays.
+            if let Ok(loaded) = (link.load)(&name) {
+                *theme = loaded;
+            }
+        }
         Effect::Suspend | Effect::Redraw => {
             if matches!(effect, Effect::Suspend) { screen.suspend() } else { screen.resume() }?;
             let (width, height) = screen.size()?;
