@@ -63,9 +63,22 @@ struct Version {
     wait_events: BTreeMap<String, Vec<Option<String>>>,
 }
 
+/// Version, and the commit where the sources are a checkout.
+fn version() -> String {
+    println!("cargo:rerun-if-changed=.git/HEAD");
+    println!("cargo:rerun-if-changed=.git/refs/heads");
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let git = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
+    match git.ok().filter(|o| o.status.success()).and_then(|o| String::from_utf8(o.stdout).ok()) {
+        Some(commit) => format!("{version} ({})", commit.trim()),
+        None => version,
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=data/pg");
+    println!("cargo:rustc-env=PGWT_VERSION={}", version());
     let mut out = String::from(
         "/// One layout per major version, ascending.\n#[allow(clippy::unreadable_literal)]\npub(crate) static LAYOUTS: &[Layout] = &[\n",
     );

@@ -10,17 +10,19 @@ mod grid;
 mod load;
 pub mod matcher;
 pub mod meaning;
+mod observed;
 mod queries;
 pub mod question;
 mod sessions;
-mod spark;
 mod tally;
 mod time_model;
 mod walk;
 
 use crate::trace::Trace;
 use answer::{Answer, Body, Coverage};
+use grid::Grid;
 use matcher::Matcher;
+use observed::Observed;
 use question::{Ask, Question};
 use std::sync::Arc;
 use tally::{Detail, Tally};
@@ -72,34 +74,36 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
     let detail = match question.ask {
         Ask::Load { .. } | Ask::TimeModel => Detail::Event,
         Ask::Events => Detail::SessionEvent,
-        Ask::Sessions | Ask::Queries => Detail::All,
+        Ask::Sessions => Detail::SessionEventAndQueries,
+        Ask::Queries => Detail::QueryEventAndSessions,
         Ask::QueryEvents => Detail::QueryEvent,
         Ask::Active => Detail::Session,
     };
-    let tally = Tally::of(&walk, detail);
+    let grid = (question.spark > 0).then(|| Grid::new(window, question.spark));
+    let tally = Tally::of(&walk, detail, grid.as_ref());
+    let seen = Observed::of(&walk, grid.as_ref());
     (answer.db_time_ns, answer.idle_ns, answer.sessions) = (tally.load_ns, tally.idle_ns, tally.sessions);
-    answer.coverage = walk.coverage(|_| ());
-    let (observed, limit, spark) = (answer.coverage.observed_ns(), question.limit, question.spark);
+    let limit = question.limit;
     (answer.body, answer.total_rows) = match question.ask {
         Ask::TimeModel | Ask::Load { .. } => {
-            let model = time_model::time_model(&walk, &tally, observed, spark, !matcher.looks_at_records());
+            let model = time_model::time_model(&tally, &seen, &catalog.events, !matcher.looks_at_records());
             let total = model.rows.len();
             (Body::TimeModel(model), total)
         }
         Ask::Events => {
-            let (events, total) = events::events(&walk, &tally, observed, limit, spark);
+            let (events, total) = events::events(&tally, &seen, &catalog.events, limit);
             (Body::Events { events }, total)
         }
         Ask::Sessions => {
-            let (sessions, total) = sessions::sessions(&walk, &tally, observed, limit, spark);
+            let (sessions, total) = sessions::sessions(&tally, &seen, catalog, limit);
             (Body::Sessions { sessions }, total)
         }
         Ask::Queries => {
-            let (queries, total) = queries::queries(&walk, &tally, observed, limit, spark);
+            let (queries, total) = queries::queries(&tally, &seen, catalog, limit);
             (Body::Queries { queries }, total)
         }
         Ask::QueryEvents => {
-            let (pairs, total) = queries::pairs(catalog, &tally, limit);
+            let (pairs, total) = queries::pairs(&tally, catalog, limit);
             (Body::QueryEvents { pairs }, total)
         }
         Ask::Active => {
@@ -107,5 +111,6 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
             (Body::Active { active, at }, total)
         }
     };
+    answer.coverage = seen.coverage;
     Ok(answer)
 }

@@ -1,6 +1,15 @@
 //! Making records: of a running server (Linux, feature `capture`) or of a scenario file. Runs on the capture thread.
 
+pub mod engine;
+pub mod fingerprint;
 pub mod script;
+
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod sampler;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod support;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod sys;
 
 use crate::trace::block::Builder;
 use crate::trace::catalog::News;

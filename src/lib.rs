@@ -20,8 +20,13 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod cli;
+pub mod config;
+pub mod demo;
 pub mod pg;
 pub mod render;
+pub mod run;
 pub mod session;
+pub mod show;
 pub mod trace;
 pub mod ui;

@@ -14,16 +14,24 @@ pub mod names;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod discover;
 #[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod elf;
+#[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod memory;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod process;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod procs;
 #[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod proof;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod registered;
+#[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod server;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod shmem;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod status;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub mod titles;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod version;

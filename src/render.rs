@@ -4,13 +4,12 @@
 
 pub mod csv;
 pub mod json;
-pub mod show;
 pub mod text;
 
 use crate::analysis::answer::{ActiveRow, Answer, Body};
 use crate::analysis::filter::{Filter, Term};
 use crate::analysis::question::{Ask, Question};
-use crate::trace::clock::Window;
+use crate::trace::clock::{Span, Window};
 use crate::trace::record::QueryId;
 use jiff::tz::TimeZone;
 use std::cmp::Reverse;
@@ -157,7 +156,12 @@ impl Renderer {
         if let (View::QueryEvent, Some(id)) = (o.view, o.query) {
             filter = filter.and(Term::Query(id));
         }
-        let windows = if o.windows.is_empty() { vec![window] } else { o.windows.iter().map(|ns| Window::Follow(*ns)).collect() };
+        // Windows end where the interval ends, so that what they have in common is the same.
+        let up_to_now = |ns: u64| match window {
+            Window::Fixed(span) => Window::Fixed(Span::new(span.end - ns, span.end)),
+            Window::Follow(_) => Window::Follow(ns),
+        };
+        let windows = if o.windows.is_empty() { vec![window] } else { o.windows.iter().map(|ns| up_to_now(*ns)).collect() };
         let mut questions: Vec<Question> =
             windows.into_iter().map(|w| Question { filter: filter.clone(), ..Question::new(o.view.ask(), w) }).collect();
         if let (View::SessionEvent, Some(pid)) = (o.view, o.pid) {

@@ -202,3 +202,16 @@ fn a_closed_pipe_is_an_error_and_no_panic() {
         assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe, "{format:?}");
     }
 }
+
+#[test]
+fn csv_has_a_row_for_a_window_that_was_not_observed() {
+    let gap = Script::trace(Scenario::parse(include_str!("scenarios/gap.toml")).unwrap()).unwrap();
+    for view in [View::TimeModel, View::SystemEvent, View::SessionEvent, View::QueryEvent, View::Active] {
+        let csv = |window| print(&gap, Options { format: Format::Csv, ..Options::new(view) }, window);
+        let unseen = csv(between(25, 30));
+        let row = unseen.lines().nth(1).unwrap_or_else(|| panic!("{view:?}: no row in {unseen:?}"));
+        assert!(row.contains(",none,0.000000,"), "{view:?}: {row}");
+        // Nobody there, but observed: that is no gap.
+        assert!(!csv(between(65, 70)).contains(",none,"), "{view:?}");
+    }
+}

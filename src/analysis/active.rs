@@ -26,8 +26,8 @@ pub fn active<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, tally: &Tally, li
     let Some((at, seen, mut runs)) = last_tick(walk) else { return (Vec::new(), None, 0) };
     begin(walk.trace, at, &mut runs);
     let mut load: FxHashMap<SessionId, u64> = FxHashMap::default();
-    for (key, sum) in tally.load() {
-        *load.entry(key.session).or_default() += sum.ns;
+    for row in tally.load() {
+        *load.entry(row.key.session).or_default() += row.sum.ns;
     }
     let newest = walk.trace.extent().is_none_or(|e| at >= e.end);
     let wall = walk.trace.clock().wall(at) / 1_000;

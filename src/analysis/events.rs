@@ -2,68 +2,53 @@
 
 use super::answer::EventRow;
 use super::meaning::Meaning;
-use super::spark::sparks;
-use super::tally::Tally;
-use super::walk::Walk;
-use crate::trace::Trace;
-use crate::trace::record::SessionId;
+use super::observed::Observed;
+use super::tally::{Line, Sum, Tally};
+use crate::trace::catalog::EventNames;
 use crate::trace::wait::{WaitClass, WaitEvent};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 #[derive(Default)]
 struct Entry {
-    ns: u64,
-    samples: u64,
-    sessions: FxHashSet<SessionId>,
+    sum: Sum,
+    /// The tally has a row per session and event, so that each row is another session.
+    sessions: u32,
+    line: Line,
 }
 
 /// The rows, at most `limit` (0 = all), and how many there were.
-pub fn events<T: Trace>(walk: &Walk<'_, T>, tally: &Tally, observed: u64, limit: usize, points: u16) -> (Vec<EventRow>, usize) {
-    let names = &walk.trace.catalog().events;
+pub fn events(tally: &Tally, seen: &Observed, names: &EventNames, limit: usize) -> (Vec<EventRow>, usize) {
     let mut entries: FxHashMap<(WaitEvent, bool), Entry> = FxHashMap::default();
-    for (key, sum) in &tally.rows {
-        let idle = match key.meaning {
+    for row in &tally.rows {
+        let idle = match row.key.meaning {
             Meaning::Load => false,
             Meaning::Idle => true,
             Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => continue,
         };
-        let entry = entries.entry((key.event, idle)).or_default();
-        entry.ns += sum.ns;
-        entry.samples += sum.samples;
-        entry.sessions.insert(key.session);
+        let entry = entries.entry((row.key.event, idle)).or_default();
+        entry.sum.ns += row.sum.ns;
+        entry.sum.samples += row.sum.samples;
+        entry.sessions += 1;
+        tally.trace(row, &mut entry.line);
     }
-    let mut order: Vec<((WaitEvent, bool), Entry)> = entries.into_iter().filter(|(_, e)| e.ns > 0).collect();
-    order.sort_unstable_by_key(|((event, idle), e)| (*idle, event.class() == WaitClass::Activity, Reverse(e.ns), *event));
+    let mut order: Vec<((WaitEvent, bool), Entry)> = entries.into_iter().filter(|(_, e)| e.sum.ns > 0).collect();
+    order.sort_unstable_by_key(|((event, idle), e)| (*idle, event.class() == WaitClass::Activity, Reverse(e.sum.ns), *event));
     let total = order.len();
     order.truncate(if limit == 0 { total } else { limit });
-    let places: FxHashMap<(WaitEvent, bool), usize> = order.iter().enumerate().map(|(i, (key, _))| (*key, i)).collect();
-    let lines = sparks(walk, points, order.len(), |p| {
-        let idle = match p.meaning {
-            Meaning::Load => false,
-            Meaning::Idle => true,
-            Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => return [None; 3],
-        };
-        [places.get(&(p.record.event, idle)).copied(), None, None]
-    });
-    let rows = order.into_iter().zip(lines).map(|(((event, idle), e), spark)| EventRow {
+    let rows = order.into_iter().map(|((event, idle), e)| EventRow {
         event,
         name: names.name(event),
         class: event.class(),
         idle,
         waits: None,
-        samples: e.samples,
-        time_ns: e.ns,
+        samples: e.sum.samples,
+        time_ns: e.sum.ns,
         latency: None,
-        db_share: if idle { None } else { tally.share(e.ns) },
-        aas: per(e.ns, observed),
-        sessions: e.sessions.len() as u32,
-        spark,
+        db_share: if idle { None } else { tally.share(e.sum.ns) },
+        aas: seen.aas(e.sum.ns),
+        sessions: e.sessions,
+        spark: seen.spark(&e.line),
     });
     (rows.collect(), total)
-}
-
-/// Time over observed time: average active sessions. 0 when nothing was observed.
-pub fn per(ns: u64, observed: u64) -> f64 {
-    if observed > 0 { ns as f64 / observed as f64 } else { 0.0 }
 }

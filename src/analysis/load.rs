@@ -3,7 +3,7 @@
 use super::answer::{Coverage, Load, LoadBucket};
 use super::grid::Grid;
 use super::meaning::Meaning;
-use super::spark::add;
+use super::tally::add;
 use super::walk::Walk;
 use crate::trace::Trace;
 use crate::trace::wait::WaitClass;

@@ -1,12 +1,8 @@
 //! A row per query, and a row per query and event; load only, most first. Load without a known query is a row like any other. Pure.
 
 use super::answer::{PairRow, QueryRow, Share, Sql};
-use super::events::per;
-use super::meaning::Meaning;
-use super::spark::{add, sparks};
-use super::tally::{Sum, Tally, top};
-use super::walk::Walk;
-use crate::trace::Trace;
+use super::observed::Observed;
+use super::tally::{Line, Row, Sum, Tally, add, top};
 use crate::trace::catalog::{Catalog, Named};
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::{WaitClass, WaitEvent};
@@ -19,78 +15,68 @@ pub fn sql(catalog: &Catalog, query: QueryId) -> Sql {
     Sql { query, text: q.text.clone(), truncated: q.truncated, source: q.source }
 }
 
-#[derive(Default)]
-struct Entry {
-    sum: Sum,
-    sessions: FxHashMap<SessionId, u64>,
-    events: FxHashMap<WaitEvent, u64>,
-}
-
 /// A row per query, at most `limit` (0 = all), and how many there were.
-pub fn queries<T: Trace>(walk: &Walk<'_, T>, tally: &Tally, observed: u64, limit: usize, points: u16) -> (Vec<QueryRow>, usize) {
-    let catalog = walk.trace.catalog();
-    let mut entries: FxHashMap<QueryId, Entry> = FxHashMap::default();
-    for (key, sum) in tally.load() {
-        let entry = entries.entry(key.query).or_default();
-        entry.sum.ns += sum.ns;
-        entry.sum.samples += sum.samples;
-        *entry.sessions.entry(key.session).or_default() += sum.ns;
-        *entry.events.entry(key.event).or_default() += sum.ns;
+pub fn queries(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize) -> (Vec<QueryRow>, usize) {
+    let load: Vec<&Row> = tally.load().collect();
+    // Sorted by query, so that a query's rows are neighbours.
+    let mut groups: Vec<(Sum, QueryId, &[&Row])> = load
+        .chunk_by(|a, b| a.key.query == b.key.query)
+        .filter_map(|rows| {
+            let sum = rows.iter().fold(Sum::default(), |s, r| Sum { ns: s.ns + r.sum.ns, samples: s.samples + r.sum.samples });
+            Some((sum, rows.first()?.key.query, rows))
+        })
+        .filter(|(sum, _, _)| sum.ns > 0)
+        .collect();
+    groups.sort_unstable_by_key(|(sum, query, _)| (Reverse(sum.ns), *query));
+    let total = groups.len();
+    groups.truncate(if limit == 0 { total } else { limit });
+    let mut sessions: FxHashMap<QueryId, Vec<(SessionId, u64)>> = FxHashMap::default();
+    for ((session, query), ns) in &tally.runs {
+        sessions.entry(*query).or_default().push((*session, *ns));
     }
-    let mut order: Vec<(QueryId, Entry)> = entries.into_iter().filter(|(_, e)| e.sum.ns > 0).collect();
-    order.sort_unstable_by_key(|(query, e)| (Reverse(e.sum.ns), *query));
-    let total = order.len();
-    order.truncate(if limit == 0 { total } else { limit });
-    let places: FxHashMap<QueryId, usize> = order.iter().enumerate().map(|(i, (q, _))| (*q, i)).collect();
-    let lines = sparks(walk, points, order.len(), |p| match p.meaning {
-        Meaning::Load => [places.get(&p.record.query).copied(), None, None],
-        _ => [None; 3],
-    });
-    let rows = order.into_iter().zip(lines).map(|((query, e), spark)| {
-        let mut classes = [0; WaitClass::ALL.len()];
-        for (event, ns) in &e.events {
-            add(&mut classes, event.class().index(), *ns);
+    let rows = groups.into_iter().map(|(sum, query, rows)| {
+        let (mut classes, mut line) = ([0; WaitClass::ALL.len()], Line::new());
+        for row in rows {
+            add(&mut classes, row.key.event.class().index(), row.sum.ns);
+            tally.trace(row, &mut line);
         }
-        let sessions = e.sessions.len() as u32;
-        let session = top(e.sessions).and_then(|(session, _)| catalog.sessions.get(&session));
+        let ran = sessions.remove(&query).unwrap_or_default();
+        let count = ran.len() as u32;
+        let session = top(ran).and_then(|(session, _)| catalog.sessions.get(&session));
+        let event = top(rows.iter().map(|r| (r.key.event, r.sum.ns)));
         QueryRow {
             sql: sql(catalog, query),
-            time_ns: e.sum.ns,
-            db_share: tally.share(e.sum.ns),
-            aas: per(e.sum.ns, observed),
-            samples: e.sum.samples,
-            sessions,
+            time_ns: sum.ns,
+            db_share: tally.share(sum.ns),
+            aas: seen.aas(sum.ns),
+            samples: sum.samples,
+            sessions: count,
             database: session.map_or_else(Named::default, |s| s.database.clone()),
             user: session.map_or_else(Named::default, |s| s.user.clone()),
             classes,
-            top: top(e.events).map(|(event, time_ns)| Share { event, name: catalog.events.name(event), time_ns }),
-            spark,
+            top: event.map(|(event, time_ns)| Share { event, name: catalog.events.name(event), time_ns }),
+            spark: seen.spark(&line),
         }
     });
     (rows.collect(), total)
 }
 
 /// A row per query and event, at most `limit` (0 = all), and how many there were.
-pub fn pairs(catalog: &Catalog, tally: &Tally, limit: usize) -> (Vec<PairRow>, usize) {
-    let mut sums: FxHashMap<(QueryId, WaitEvent), Sum> = FxHashMap::default();
-    for (key, sum) in tally.load() {
-        let entry = sums.entry((key.query, key.event)).or_default();
-        entry.ns += sum.ns;
-        entry.samples += sum.samples;
-    }
-    let mut order: Vec<((QueryId, WaitEvent), Sum)> = sums.into_iter().filter(|(_, s)| s.ns > 0).collect();
-    order.sort_unstable_by_key(|(key, s)| (Reverse(s.ns), *key));
+pub fn pairs(tally: &Tally, catalog: &Catalog, limit: usize) -> (Vec<PairRow>, usize) {
+    let mut order: Vec<(QueryId, WaitEvent, Sum)> =
+        tally.load().filter(|r| r.sum.ns > 0).map(|r| (r.key.query, r.key.event, r.sum)).collect();
+    order.sort_unstable_by_key(|(query, event, sum)| (Reverse(sum.ns), *query, *event));
     let total = order.len();
     order.truncate(if limit == 0 { total } else { limit });
-    let rows = order.into_iter().map(|((query, event), s)| PairRow {
+    let rows = order.into_iter().map(|(query, event, sum)| PairRow {
         sql: sql(catalog, query),
         event,
         name: catalog.events.name(event),
         waits: None,
-        samples: s.samples,
-        time_ns: s.ns,
+        samples: sum.samples,
+        time_ns: sum.ns,
         latency: None,
-        db_share: tally.share(s.ns),
+        db_share: tally.share(sum.ns),
     });
     (rows.collect(), total)
 }

@@ -38,9 +38,9 @@ pub enum Ask {
         /// Points over the window, at least 1.
         buckets: u16,
     },
-    /// DB Time by class and event.
+    /// DB Time by class and event. Never cut by `limit`.
     TimeModel,
-    /// Wait events, largest first.
+    /// Wait events, largest first: those that are load, then idle ones, the `Activity` class last.
     Events,
     /// Sessions, largest DB Time first.
     Sessions,

@@ -26,11 +26,18 @@ pub struct Piece {
     pub meaning: Meaning,
 }
 
-/// What a walk knows of a session.
+/// What a walk knows of a session. Looked up once per record, so it is small.
 struct Known {
     kind: BackendKind,
-    verdict: Verdict,
     passed: bool,
+    pass: Pass,
+}
+
+/// A [`Verdict`], those that depend on the record by number.
+enum Pass {
+    All,
+    None,
+    Depends(u32),
 }
 
 /// One window of one trace, seen through one filter.
@@ -53,6 +60,7 @@ impl<'a, T: Trace> Walk<'a, T> {
     pub fn pieces(&self, mut visit: impl FnMut(&Piece)) -> u32 {
         let catalog = self.trace.catalog();
         let mut sessions: FxHashMap<SessionId, Known> = FxHashMap::default();
+        let mut verdicts: Vec<Verdict> = Vec::new();
         self.trace.scan(self.window, &mut |block| {
             let inside = Inside::new(block, self.window);
             for record in block.records() {
@@ -70,9 +78,22 @@ impl<'a, T: Trace> Walk<'a, T> {
                 let known = sessions.entry(record.session).or_insert_with(|| {
                     let session = catalog.sessions.get(&record.session);
                     let kind = session.map_or(BackendKind::Unknown, |s| s.kind);
-                    Known { kind, verdict: self.matcher.session(record.session, session), passed: false }
+                    let pass = match self.matcher.session(record.session, session) {
+                        Verdict::All => Pass::All,
+                        Verdict::None => Pass::None,
+                        depends @ Verdict::Depends(_) => {
+                            verdicts.push(depends);
+                            Pass::Depends(verdicts.len() as u32 - 1)
+                        }
+                    };
+                    Known { kind, pass, passed: false }
                 });
-                if self.matcher.record(&known.verdict, &record) {
+                let passes = match known.pass {
+                    Pass::All => true,
+                    Pass::None => false,
+                    Pass::Depends(i) => verdicts.get(i as usize).is_some_and(|v| self.matcher.record(v, &record)),
+                };
+                if passes {
                     known.passed = true;
                     let meaning = Meaning::of(known.kind, record.state, record.event, &catalog.events);
                     visit(&Piece { record, span, samples, meaning });

@@ -1,19 +1,24 @@
 //! The server's main shared memory segment, read-only, from outside: mapped where that is allowed, else copied.
 //!
 //! Invariants: nothing is ever written; every address the server hands out is checked against the segment before use; a failed or short
-//! read is an error, never a zero; dropping the [`Segment`] and its [`Area`]s unmaps at once. The only `unsafe` code of this module tree.
+//! read is an error, never a zero; dropping the [`Segment`] and its [`Area`]s unmaps at once. The `unsafe` code of this module tree is here and in `map`.
 #![allow(unsafe_code)]
-// Alignment is checked before each load.
-#![allow(clippy::cast_ptr_alignment)]
+
+mod area;
+mod map;
+
+pub use area::Area;
 
 use super::layout::SHMEM_MAGIC;
 use super::process::{Mapping, ProcFs};
 use crate::trace::health::Access;
 use anyhow::{Context, Result, bail};
-use memmap2::{MmapOptions, MmapRaw};
+use area::Backing;
+use map::Map;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,23 +51,11 @@ pub enum Standing {
 pub struct Segment {
     proc_fs: ProcFs,
     mapping: Mapping,
+    /// Device and inode behind the mapping's entry in `map_files`, where we may look: quicker to compare than all of `maps`.
+    link: Option<(u64, u64)>,
     start_ticks: u64,
     reader: Arc<Reader>,
-    map: Option<Arc<MmapRaw>>,
-}
-
-/// A stretch of the segment. Mapped: loads see the server's memory as it is. Copied: loads see the memory as of the last [`Area::refresh`].
-#[derive(Debug)]
-pub struct Area {
-    addr: u64,
-    len: usize,
-    backing: Backing,
-}
-
-#[derive(Debug)]
-enum Backing {
-    Mapped { map: Arc<MmapRaw>, offset: usize },
-    Copied { reader: Arc<Reader>, bytes: Vec<u8> },
+    map: Option<Arc<Map>>,
 }
 
 impl Segment {
@@ -74,11 +67,12 @@ impl Segment {
         let map = match reach {
             Reach::Readv => None,
             Reach::Map => Some(map(proc_fs, pid, &mapping).with_context(|| {
-                format!("cannot map the shared memory of process {pid}: needs root, or CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE")
+                format!("cannot map the shared memory of process {pid}: needs root, or CAP_CHECKPOINT_RESTORE, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
             })?),
             Reach::Auto => map(proc_fs, pid, &mapping).ok(),
         };
-        Ok(Self { proc_fs: proc_fs.clone(), mapping, start_ticks, reader, map: map.map(Arc::new) })
+        let link = link(proc_fs, pid, &mapping).ok();
+        Ok(Self { proc_fs: proc_fs.clone(), mapping, link, start_ticks, reader, map: map.map(Arc::new) })
     }
 
     /// How the memory is reached.
@@ -101,21 +95,32 @@ impl Segment {
         self.mapping.end - self.mapping.start
     }
 
+    /// Inode of the memory, the number that changes when a crash restart makes new memory at the same address.
+    pub fn inode(&self) -> u64 {
+        self.mapping.inode
+    }
+
     /// Whether it has no bytes. Never.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads the postmaster's list of mappings again. About 100 µs.
+    /// Whether the postmaster still uses this segment. 50 µs; a few hundred where only its whole list of mappings can be read.
     pub fn still_current(&self) -> Standing {
-        let pid = self.reader.pid;
+        let (pid, mine) = (self.reader.pid, &self.mapping);
         if !self.proc_fs.is_running(pid, Some(self.start_ticks)) {
             return Standing::Gone;
         }
-        let Ok(maps) = self.proc_fs.maps(pid) else { return Standing::Gone };
-        let mine = &self.mapping;
-        let same = |m: &Mapping| (m.start, m.end, m.device, m.inode) == (mine.start, mine.end, mine.device, mine.inode);
-        if maps.iter().any(same) {
+        let now = self.link.map_or_else(|| Err(io::ErrorKind::PermissionDenied.into()), |_| link(&self.proc_fs, pid, mine));
+        let current = match now {
+            Ok(link) => self.link == Some(link),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+            Err(_) => {
+                let same = |m: &Mapping| (m.start, m.end, m.device, m.inode) == (mine.start, mine.end, mine.device, mine.inode);
+                self.proc_fs.maps(pid).is_ok_and(|maps| maps.iter().any(same))
+            }
+        };
+        if current {
             Standing::Current
         } else if self.proc_fs.is_running(pid, Some(self.start_ticks)) {
             Standing::Replaced
@@ -138,7 +143,7 @@ impl Segment {
             Some(map) => Backing::Mapped { map: Arc::clone(map), offset },
             None => Backing::Copied { reader: Arc::clone(&self.reader), bytes: vec![0; len] },
         };
-        let mut area = Area { addr, len, backing };
+        let mut area = Area::new(addr, len, backing);
         area.refresh()?;
         Ok(area)
     }
@@ -147,7 +152,7 @@ impl Segment {
     pub fn copy(&self, addr: u64, to: &mut [u8]) -> Option<()> {
         let offset = self.offset(addr, to.len())?;
         match &self.map {
-            Some(map) => copy_mapped(map, offset, to),
+            Some(map) => map.copy(offset, to),
             None => self.reader.read(addr, to).ok(),
         }
     }
@@ -156,7 +161,7 @@ impl Segment {
     pub fn u32(&self, addr: u64) -> Option<u32> {
         let offset = self.offset(addr, 4)?;
         match &self.map {
-            Some(map) => load_u32(map, offset),
+            Some(map) => map.u32(offset),
             None => self.reader.array(addr).map(u32::from_ne_bytes),
         }
     }
@@ -165,7 +170,7 @@ impl Segment {
     pub fn u64(&self, addr: u64) -> Option<u64> {
         let offset = self.offset(addr, 8)?;
         match &self.map {
-            Some(map) => load_u64(map, offset),
+            Some(map) => map.u64(offset),
             None => self.reader.array(addr).map(u64::from_ne_bytes),
         }
     }
@@ -185,86 +190,18 @@ impl Segment {
     }
 }
 
-impl Area {
-    /// Address of the first byte in the server.
-    pub fn addr(&self) -> u64 {
-        self.addr
-    }
-
-    /// Length in bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Whether loads see the server's memory itself.
-    pub fn is_mapped(&self) -> bool {
-        matches!(self.backing, Backing::Mapped { .. })
-    }
-
-    /// Copy mode: reads the whole area again, in one call where the kernel delivers it whole. Mapped: nothing to do.
-    pub fn refresh(&mut self) -> io::Result<()> {
-        match &mut self.backing {
-            Backing::Mapped { .. } => Ok(()),
-            Backing::Copied { reader, bytes } => reader.read(self.addr, bytes),
-        }
-    }
-
-    /// A `uint32` at an offset. `None` outside, or where a `uint32` cannot be.
-    #[inline]
-    pub fn u32(&self, at: usize) -> Option<u32> {
-        match &self.backing {
-            Backing::Mapped { map, offset } if at.checked_add(4)? <= self.len => load_u32(map, offset.checked_add(at)?),
-            Backing::Mapped { .. } => None,
-            Backing::Copied { bytes, .. } => bytes.get(at..at.checked_add(4)?)?.first_chunk().copied().map(u32::from_ne_bytes),
-        }
-    }
-
-    /// An `int32` at an offset.
-    #[inline]
-    pub fn i32(&self, at: usize) -> Option<i32> {
-        self.u32(at).map(u32::cast_signed)
-    }
-
-    /// A `uint64` or a pointer at an offset. `None` outside, or where a `uint64` cannot be.
-    #[inline]
-    pub fn u64(&self, at: usize) -> Option<u64> {
-        match &self.backing {
-            Backing::Mapped { map, offset } if at.checked_add(8)? <= self.len => load_u64(map, offset.checked_add(at)?),
-            Backing::Mapped { .. } => None,
-            Backing::Copied { bytes, .. } => bytes.get(at..at.checked_add(8)?)?.first_chunk().copied().map(u64::from_ne_bytes),
-        }
-    }
-
-    /// An `int64` at an offset.
-    #[inline]
-    pub fn i64(&self, at: usize) -> Option<i64> {
-        self.u64(at).map(u64::cast_signed)
-    }
-
-    /// Copies bytes from an offset. `None` outside.
-    pub fn copy(&self, at: usize, to: &mut [u8]) -> Option<()> {
-        let end = at.checked_add(to.len())?;
-        match &self.backing {
-            Backing::Mapped { map, offset } if end <= self.len => copy_mapped(map, offset.checked_add(at)?, to),
-            Backing::Mapped { .. } => None,
-            Backing::Copied { bytes, .. } => {
-                to.copy_from_slice(bytes.get(at..end)?);
-                Some(())
-            }
-        }
-    }
-
-    /// The bytes in front of the first NUL, at most `max`; fewer at the end of the area.
-    pub fn c_string(&self, at: usize, max: usize) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; max.min(self.len.checked_sub(at)?)];
-        self.copy(at, &mut bytes)?;
-        cut_at_nul(&mut bytes);
-        Some(bytes)
+#[cfg(test)]
+impl Segment {
+    /// A segment made of these bytes, as if they lay at `start` in a server.
+    pub(super) fn made_of(start: u64, bytes: &[u8]) -> Self {
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, bytes).unwrap();
+        let map = Map::of(&file, 0, bytes.len()).unwrap();
+        let end = start + bytes.len() as u64;
+        let mapping = Mapping { start, end, shared: true, offset: 0, device: (0, 1), inode: 1, path: "/dev/zero (deleted)".into() };
+        let proc_fs = ProcFs::default();
+        let reader = Arc::new(Reader::new(&proc_fs, 0));
+        Self { proc_fs, mapping, link: None, start_ticks: 0, reader, map: Some(Arc::new(map)) }
     }
 }
 
@@ -274,50 +211,15 @@ fn cut_at_nul(bytes: &mut Vec<u8>) {
     }
 }
 
-fn load_u32(map: &MmapRaw, offset: usize) -> Option<u32> {
-    if offset.checked_add(4)? > map.len() || !offset.is_multiple_of(4) {
-        return None;
-    }
-    // SAFETY: the four bytes lie inside the mapping, which lives as long as `map`, and are aligned (the mapping starts on a page). The server
-    // writes them at any time, hence volatile; an aligned load of this size does not tear on the platforms PostgreSQL relies on for the same.
-    Some(unsafe { map.as_ptr().add(offset).cast::<u32>().read_volatile() })
+/// Who made the shared memory of a process, by its own account: a postmaster names itself.
+pub fn creator(proc_fs: &ProcFs, pid: i32) -> Option<i32> {
+    let reader = Reader::new(proc_fs, pid);
+    let mapping = find(proc_fs, pid, &reader).ok()?;
+    reader.array(mapping.start + CREATOR).map(i32::from_ne_bytes)
 }
 
-fn load_u64(map: &MmapRaw, offset: usize) -> Option<u64> {
-    if offset.checked_add(8)? > map.len() || !offset.is_multiple_of(8) {
-        return None;
-    }
-    // SAFETY: as in `load_u32`, for eight bytes.
-    Some(unsafe { map.as_ptr().add(offset).cast::<u64>().read_volatile() })
-}
-
-fn copy_mapped(map: &MmapRaw, offset: usize, to: &mut [u8]) -> Option<()> {
-    if offset.checked_add(to.len())? > map.len() {
-        return None;
-    }
-    // SAFETY: `to.len()` bytes from `offset` lie inside the mapping; the pointer is only offset within it.
-    let from = unsafe { map.as_ptr().add(offset) };
-    let head = from.align_offset(8).min(to.len());
-    let (head, rest) = to.split_at_mut_checked(head)?;
-    let head_len = head.len();
-    for (i, byte) in head.iter_mut().enumerate() {
-        // SAFETY: `i` is below the number of bytes checked above.
-        *byte = unsafe { from.add(i).read_volatile() };
-    }
-    let mut at = head_len;
-    let mut words = rest.chunks_exact_mut(8);
-    for chunk in &mut words {
-        // SAFETY: eight bytes at `at` are inside (a whole chunk of `to` is left) and aligned (`head` ended on a multiple of eight).
-        let word = unsafe { from.add(at).cast::<u64>().read_volatile() };
-        chunk.copy_from_slice(&word.to_ne_bytes());
-        at += 8;
-    }
-    for (i, byte) in words.into_remainder().iter_mut().enumerate() {
-        // SAFETY: these are the last bytes of the stretch checked above.
-        *byte = unsafe { from.add(at + i).read_volatile() };
-    }
-    Some(())
-}
+/// Offset of `PGShmemHeader.creatorPID`, the same in all versions.
+const CREATOR: u64 = 4;
 
 /// Names the kernel gives the mappings PostgreSQL uses: anonymous, anonymous with huge pages, System V.
 fn may_be_postgres(m: &Mapping) -> bool {
@@ -348,19 +250,26 @@ fn find(proc_fs: &ProcFs, pid: i32, reader: &Reader) -> Result<Mapping> {
     }
 }
 
-fn map(proc_fs: &ProcFs, pid: i32, m: &Mapping) -> io::Result<MmapRaw> {
-    let file = File::open(proc_fs.path(pid, "map_files").join(format!("{:x}-{:x}", m.start, m.end)))?;
+/// The kernel's door to what is mapped there: opens the very memory, whatever its name.
+fn door(proc_fs: &ProcFs, pid: i32, m: &Mapping) -> PathBuf {
+    proc_fs.path(pid, "map_files").join(format!("{:x}-{:x}", m.start, m.end))
+}
+
+fn link(proc_fs: &ProcFs, pid: i32, m: &Mapping) -> io::Result<(u64, u64)> {
+    std::fs::metadata(door(proc_fs, pid, m)).map(|f| (f.dev(), f.ino()))
+}
+
+fn map(proc_fs: &ProcFs, pid: i32, m: &Mapping) -> io::Result<Map> {
+    let file = File::open(door(proc_fs, pid, m))?;
     let len = usize::try_from(m.end - m.start).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    let mut options = MmapOptions::new();
-    options.offset(m.offset).len(len);
-    options.map_raw_read_only(&file)
+    Map::of(&file, m.offset, len)
 }
 
 /// Copies another process's memory.
 #[derive(Debug)]
 struct Reader {
     pid: i32,
-    mem: std::path::PathBuf,
+    mem: PathBuf,
     file: OnceLock<File>,
     by_file: AtomicBool,
 }
@@ -429,25 +338,6 @@ fn vm_read(pid: i32, addr: u64, to: &mut [u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn copies_of_every_alignment_and_length() {
-        let mut file = tempfile::tempfile().unwrap();
-        let bytes: Vec<u8> = (0..=255).collect();
-        std::io::Write::write_all(&mut file, &bytes).unwrap();
-        let map = MmapOptions::new().len(256).map_raw_read_only(&file).unwrap();
-        for start in 0..20 {
-            for len in 0..40 {
-                let mut to = vec![0; len];
-                copy_mapped(&map, start, &mut to).unwrap();
-                assert_eq!(to, bytes[start..start + len], "{start} {len}");
-            }
-        }
-        assert!(copy_mapped(&map, 250, &mut [0; 7]).is_none());
-        assert!(copy_mapped(&map, usize::MAX, &mut [0; 7]).is_none());
-        assert_eq!(load_u32(&map, 252), Some(u32::from_ne_bytes([252, 253, 254, 255])));
-        assert_eq!((load_u32(&map, 253), load_u32(&map, 256), load_u64(&map, 252), load_u64(&map, 4)), (None, None, None, None));
-    }
 
     #[test]
     fn reads_this_process_both_ways() {

@@ -5,6 +5,12 @@
 use std::fs;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::trace::catalog::UnixMicros;
+
+/// `/proc` counts start times in hundredths of a second on every machine.
+const TICK: UnixMicros = 10_000;
 
 /// A proc file system.
 #[derive(Debug, Clone)]
@@ -29,6 +35,13 @@ pub struct Stat {
     pub parent: i32,
     /// Start in clock ticks since boot: with the pid, the identity of a process.
     pub start_ticks: u64,
+}
+
+impl Stat {
+    /// When the process started, given when the machine did.
+    pub fn started(&self, boot: UnixMicros) -> UnixMicros {
+        boot.saturating_add(self.start_ticks.cast_signed().saturating_mul(TICK))
+    }
 }
 
 /// What `/proc/PID/status` says, as far as it matters here.
@@ -126,6 +139,13 @@ impl ProcFs {
             return Ok(pids);
         }
         Ok(self.pids()?.into_iter().filter(|pid| self.stat(*pid).is_ok_and(|s| s.parent == parent)).collect())
+    }
+
+    /// When the machine started, by the clock as it is set now.
+    pub fn boot(&self) -> Option<UnixMicros> {
+        let uptime: f64 = fs::read_to_string(self.global("uptime")).ok()?.split(' ').next()?.parse().ok()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_micros();
+        Some(UnixMicros::try_from(now).ok()? - (uptime * 1e6) as UnixMicros)
     }
 
     /// Whether a process runs: it exists, is not a zombie and, where `start_ticks` is known, is still the same one.

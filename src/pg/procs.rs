@@ -82,6 +82,13 @@ impl Procs {
         (pid == after).then_some(Proc { pid, event })
     }
 
+    /// Whether a process owns a slot right now, whatever the copies say.
+    pub fn owns_now(&self, segment: &Segment, slot: usize, pid: i32) -> bool {
+        let proc = &self.layout.proc;
+        let at = self.rows.addr() + (slot * proc.size) as u64;
+        [proc.pid, proc.proc_latch_owner_pid].iter().all(|m| segment.u32(at + *m as u64) == Some(pid.cast_unsigned()))
+    }
+
     /// A member of a slot's `PGPROC`.
     pub fn u32(&self, slot: usize, member: usize) -> Option<u32> {
         self.rows.u32(slot.checked_mul(self.layout.proc.size)?.checked_add(member)?)

@@ -8,8 +8,11 @@ use super::memory::{Reach, Segment, Standing};
 use super::names;
 use super::process::ProcFs;
 use super::procs::Procs;
+use super::proof;
+use super::registered::Registered;
 use super::shmem::Index;
 use super::status::{StatusArray, Text, Who};
+use super::titles::Titles;
 use crate::trace::catalog::{Activity, BackendKind, EventNames, Named, Server, UnixMicros};
 use crate::trace::health::Access;
 use crate::trace::record::QueryId;
@@ -17,6 +20,7 @@ use crate::trace::wait::WaitEvent;
 use anyhow::{Context, Result};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::fmt;
 use std::fs;
 use std::sync::Arc;
 
@@ -54,7 +58,6 @@ pub struct Identity {
 }
 
 /// A server whose memory is read.
-#[derive(Debug)]
 pub struct Attached {
     proc_fs: ProcFs,
     postmaster: Postmaster,
@@ -64,28 +67,82 @@ pub struct Attached {
     procs: Procs,
     status: StatusArray,
     names: EventNames,
+    registered: Registered,
+    titles: RefCell<Titles>,
+    /// Per slot: whose title was read there, and what kind of process it names.
+    titled: RefCell<FxHashMap<usize, Titled>>,
     host_pids: RefCell<FxHashMap<i32, i32>>,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Titled {
+    pid: i32,
+    started: UnixMicros,
+    kind: BackendKind,
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attached").field("postmaster", &self.postmaster).field("access", &self.access()).finish_non_exhaustive()
+    }
+}
+
+/// What the proof looks at.
+pub(super) struct Parts<'a> {
+    pub proc_fs: &'a ProcFs,
+    pub postmaster: &'a Postmaster,
+    pub layout: &'static Layout,
+    pub procs: &'a Procs,
+    pub status: &'a StatusArray,
+    pub names: &'a EventNames,
+}
+
 impl Attached {
-    /// Opens the server's memory and proves the layout on it.
+    /// Opens the server's memory and proves the layout on it. The error is one line (with its causes) and says what was found.
+    ///
+    /// Waits for a server that is still starting, up to five seconds; a [`proof::Refusal::NotYet`] in the error tells that case apart.
     pub fn open(postmaster: &Postmaster, reach: Reach) -> Result<Self> {
-        Self::open_at(&ProcFs::default(), postmaster, reach)
+        let mut patience = proof::Patience::default();
+        loop {
+            match Self::open_now(postmaster, reach) {
+                Ok(this) => return Ok(this),
+                Err(e) if !patience.allows(&e) => return Err(e),
+                Err(_) => {}
+            }
+        }
     }
 
-    fn open_at(proc_fs: &ProcFs, postmaster: &Postmaster, reach: Reach) -> Result<Self> {
+    /// One attempt of [`Self::open`], without waiting. Where processes come and go at that very moment it may fail on a server that is fine.
+    pub fn open_now(postmaster: &Postmaster, reach: Reach) -> Result<Self> {
         let major = postmaster.major;
         let layout = Layout::of(major).with_context(|| {
             let (low, high) = Layout::known();
-            format!("PostgreSQL {major} is not known: this program reads {low} to {high}")
+            format!("PostgreSQL {major} is not supported: this program knows {low} to {high}")
         })?;
-        let segment = Arc::new(Segment::open(proc_fs, postmaster.pid, reach)?);
+        Self::attempt(postmaster, reach, layout)
+    }
+
+    /// [`Self::open_now`] with a layout of the caller's: for tests, which prove that wrong ones are refused.
+    #[doc(hidden)]
+    pub fn attempt(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
+        let this = Self::attach(postmaster, reach, layout)?;
+        proof::prove(&this)?;
+        this.learn_prefix();
+        Ok(this)
+    }
+
+    /// Everything but the proof.
+    fn attach(postmaster: &Postmaster, reach: Reach, layout: &'static Layout) -> Result<Self> {
+        let proc_fs = ProcFs::default();
+        let segment = Arc::new(Segment::open(&proc_fs, postmaster.pid, reach)?);
         let index = Index::read(&segment, layout)?;
         let procs = Procs::open(&segment, &index, layout)?;
         let status = StatusArray::open(&segment, &index, layout)?;
-        let names = names::event_names(major).unwrap_or_default();
+        let registered = Registered::open(&proc_fs, postmaster.pid, &segment, &index, layout);
+        let mut names = names::event_names(layout.major).unwrap_or_default();
+        registered.known().for_each(|(event, name)| names.insert(event, name));
         Ok(Self {
-            proc_fs: proc_fs.clone(),
+            proc_fs,
             postmaster: postmaster.clone(),
             layout,
             segment,
@@ -93,6 +150,9 @@ impl Attached {
             procs,
             status,
             names,
+            registered,
+            titles: RefCell::new(Titles::new(layout.major)),
+            titled: RefCell::default(),
             host_pids: RefCell::default(),
         })
     }
@@ -103,7 +163,7 @@ impl Attached {
         Server {
             major: p.major,
             version: p.version.clone(),
-            cluster: p.cluster.clone().unwrap_or_default(),
+            cluster: self.titles.borrow().cluster().or_else(|| p.cluster.clone()).unwrap_or_default(),
             host: fs::read_to_string(self.proc_fs.global("sys/kernel/hostname")).map(|h| h.trim().to_owned()).unwrap_or_default(),
             pgdata: p.pgdata.to_string_lossy().into_owned(),
             port: p.port,
@@ -122,12 +182,27 @@ impl Attached {
 
     /// Names that extensions registered since the last call.
     pub fn new_names(&mut self) -> Vec<(WaitEvent, Arc<str>)> {
-        Vec::new()
+        let news = self.registered.look(&self.segment);
+        for (event, name) in &news {
+            self.names.insert(*event, Arc::clone(name));
+        }
+        news
     }
 
     /// How the memory is reached.
     pub fn access(&self) -> Access {
         self.segment.access()
+    }
+
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts {
+            proc_fs: &self.proc_fs,
+            postmaster: &self.postmaster,
+            layout: self.layout,
+            procs: &self.procs,
+            status: &self.status,
+            names: &self.names,
+        }
     }
 
     /// The named areas of the shared memory, and the segment to read them from.
@@ -151,14 +226,16 @@ impl Attached {
         self.procs.proc(slot)
     }
 
-    /// Index of the status row of the process in a slot.
+    /// Index of the status row of the process in a slot. From 17 on, that of the slot. Before, backends have a number of their own, and the rows
+    /// of auxiliary processes follow behind; the startup process of a standby has such a number and its row behind nevertheless.
     #[inline]
-    fn row_of(&self, slot: usize, pid: i32) -> Option<usize> {
+    pub(super) fn row_of(&self, slot: usize, pid: i32) -> Option<usize> {
         let Some(member) = self.layout.proc.backend_id else { return Some(slot) };
-        match self.procs.u32(slot, member)?.cast_signed() {
-            id if id > 0 => Some(id as usize - 1),
-            _ => (self.status.max_backends()..self.status.slots()).find(|row| self.status.names(*row, pid)),
+        let id = self.procs.u32(slot, member)?.cast_signed();
+        if id > 0 && self.status.names(id as usize - 1, pid) {
+            return Some(id as usize - 1);
         }
+        (self.status.max_backends()..self.status.slots()).find(|row| self.status.names(*row, pid))
     }
 
     /// The short part of a process's status row.
@@ -167,18 +244,64 @@ impl Attached {
         self.row_of(slot, pid).map_or(Status::Missing, |row| self.status.brief(row, pid))
     }
 
-    /// Who the process in a slot is. Not for every tick.
+    /// Who the process in a slot is. Reads its title at the first time, and again while a name is missing: not for every tick.
     pub fn identity(&self, slot: usize, pid: i32) -> Status<Identity> {
         let Some(row) = self.row_of(slot, pid) else { return Status::Missing };
-        self.status.who(row, pid).map(|who: Who| Identity {
+        self.status.who(row, pid).map(|who| self.named(slot, pid, &who))
+    }
+
+    fn named(&self, slot: usize, pid: i32, who: &Who) -> Identity {
+        let kind = self.titled_kind(slot, pid, who);
+        let titles = self.titles.borrow();
+        Identity {
             started: who.started,
-            kind: who.kind,
+            kind,
             leader: self.procs.leader(slot).map(|leader| self.host_pid(leader)),
-            database: Named { oid: who.database, name: None },
-            user: Named { oid: who.user, name: None },
+            database: Named { oid: who.database, name: titles.database(who.database) },
+            user: Named { oid: who.user, name: titles.user(who.user) },
             application: String::from_utf8_lossy(&who.application).into(),
             client: who.peer.to_string().into(),
-        })
+        }
+    }
+
+    /// The kind of a process, and on the way the names its title tells.
+    fn titled_kind(&self, slot: usize, pid: i32, who: &Who) -> BackendKind {
+        let before = self.titled.borrow().get(&slot).copied().filter(|t| (t.pid, t.started) == (pid, who.started));
+        let nameless = {
+            let titles = self.titles.borrow();
+            (who.user != 0 && titles.user(who.user).is_none()) || (who.database != 0 && titles.database(who.database).is_none())
+        };
+        if let Some(titled) = before.filter(|_| !nameless) {
+            return titled.kind;
+        }
+        if !self.titles.borrow().knows_prefix() {
+            self.learn_prefix();
+        }
+        let title = self.proc_fs.title(self.host_pid(pid)).unwrap_or_default();
+        let mut titles = self.titles.borrow_mut();
+        titles.learn(who, &title);
+        let kind = titles.refine(who.kind, &title);
+        if titles.knows_prefix() && !title.is_empty() {
+            self.titled.borrow_mut().insert(slot, Titled { pid, started: who.started, kind });
+        }
+        kind
+    }
+
+    /// Titles of processes of a known kind tell how the titles of this server begin.
+    fn learn_prefix(&self) {
+        for (slot, proc) in self.live() {
+            if let Status::Row(brief) = self.brief(slot, proc.pid)
+                && !matches!(brief.kind, BackendKind::Client | BackendKind::BackgroundWorker)
+            {
+                let title = self.proc_fs.title(self.host_pid(proc.pid)).unwrap_or_default();
+                self.titles.borrow_mut().learn_prefix(brief.kind, &title);
+            }
+        }
+    }
+
+    /// Slots in use, with their processes.
+    pub fn live(&self) -> impl Iterator<Item = (usize, Proc)> + '_ {
+        (0..self.slots()).filter_map(|slot| Some((slot, self.proc(slot)?)))
     }
 
     /// What the process in a slot runs, or ran last. Not for every tick.
@@ -197,7 +320,7 @@ impl Attached {
         })
     }
 
-    /// Whether the server is still the same. About 100 µs: a few times a second.
+    /// Whether the server is still the same. About 50 µs: a few times a second.
     pub fn still(&self) -> Life {
         match self.segment.still_current() {
             Standing::Current => Life::Alive,
@@ -228,23 +351,27 @@ impl Attached {
     pub fn checkpointer(&self) -> Option<i32> {
         use BackendKind::{BackgroundWriter, Checkpointer, Startup, WalReceiver, WalWriter};
         let rank = |kind| [Checkpointer, BackgroundWriter, WalWriter, Startup, WalReceiver].iter().position(|k| *k == kind);
-        (0..self.slots())
-            .filter_map(|slot| {
-                let proc = self.proc(slot)?;
-                Some((rank(self.brief(slot, proc.pid).row()?.kind)?, proc.pid))
-            })
-            .min()
-            .map(|(_, pid)| self.host_pid(pid))
+        let ranked = self.live().filter_map(|(slot, proc)| Some((rank(self.brief(slot, proc.pid).row()?.kind)?, proc.pid)));
+        ranked.min().map(|(_, pid)| self.host_pid(pid))
     }
 }
 
 /// Makes text valid UTF-8. What the server's cut left of a last character is dropped rather than shown as a bad byte.
 fn readable(raw: &[u8], truncated: bool) -> String {
-    let raw = match std::str::from_utf8(raw) {
-        Err(e) if truncated && e.error_len().is_none() => raw.get(..e.valid_up_to()).unwrap_or(raw),
-        _ => raw,
+    let whole = if truncated { raw.len() - cut_character(raw) } else { raw.len() };
+    String::from_utf8_lossy(raw.get(..whole).unwrap_or(raw)).into_owned()
+}
+
+/// Bytes at the end that begin a UTF-8 character and do not finish it.
+fn cut_character(raw: &[u8]) -> usize {
+    let tail = raw.iter().rev().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
+    let needs = match raw.len().checked_sub(tail + 1).and_then(|at| raw.get(at)) {
+        Some(0xc2..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf4) => 4,
+        _ => 0,
     };
-    String::from_utf8_lossy(raw).into_owned()
+    if tail + 1 < needs { tail + 1 } else { 0 }
 }
 
 #[cfg(test)]
@@ -254,7 +381,13 @@ mod tests {
     #[test]
     fn text_is_made_readable() {
         assert_eq!(readable(b"select 1", false), "select 1");
-        assert_eq!(readable(b"x\xf8\xe7\x84y", false), "x\u{fffd}\u{fffd}\u{fffd}y");
+        assert_eq!(readable(b"x\xf8\xe7\x84y", false), "x\u{fffd}\u{fffd}y");
+        assert_eq!(readable(b"\xf8x\xe7\x84", true), "\u{fffd}x");
+        assert_eq!(readable(b"\x84\x84\x84\x84", true), "\u{fffd}\u{fffd}\u{fffd}\u{fffd}");
+        for cut in 1..4 {
+            assert_eq!(readable("ab\u{1f600}".as_bytes().get(..2 + cut).unwrap(), true), "ab");
+        }
+        assert_eq!(readable("ab\u{1f600}".as_bytes(), true), "ab\u{1f600}");
         assert_eq!(readable("ab\u{20ac}".as_bytes().get(..4).unwrap(), true), "ab");
         assert_eq!(readable("ab\u{20ac}".as_bytes().get(..4).unwrap(), false), "ab\u{fffd}");
         assert_eq!(readable(b"", true), "");

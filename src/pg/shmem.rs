@@ -32,7 +32,9 @@ pub fn walk(segment: &Segment, layout: &Layout, header: u64) -> Result<Walk> {
     let segments = word(h.nsegs, "segments")?;
     let entry_size = word(h.entrysize, "entry size")?;
     ensure!(
-        max_bucket < segments.saturating_mul(SEGMENT_BUCKETS) && segments <= word(h.dsize, "directory size")? && entry_size > 0,
+        max_bucket < segments.saturating_mul(SEGMENT_BUCKETS)
+            && segments <= word(h.dsize, "directory size")?
+            && (1..=1 << 20).contains(&entry_size),
         "no hash table at {header:#x}"
     );
     if let Some(ssize) = h.ssize {
@@ -126,5 +128,139 @@ impl Index {
     /// All areas with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Named)> {
         self.areas.iter().map(|(name, area)| (name.as_str(), *area))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 0x7000_0000_0000;
+    const HEADER: u64 = 0x100;
+    const DIRECTORY: u64 = 0x1000;
+    const SEGMENT: u64 = 0x2000;
+    const ELEMENTS: u64 = 0x4000;
+    const SIZE: usize = 0x8000;
+
+    /// Shared memory with an index, written as a server of this version writes it.
+    struct Made {
+        layout: &'static Layout,
+        bytes: Vec<u8>,
+    }
+
+    impl Made {
+        fn new(major: u16) -> Self {
+            let layout = Layout::of(major).unwrap();
+            let mut this = Self { layout, bytes: vec![0; SIZE] };
+            let h = &layout.hash;
+            let header = HEADER as usize;
+            this.word(header + h.dsize, 256);
+            this.word(header + h.nsegs, 1);
+            this.bytes[header + h.max_bucket..][..4].copy_from_slice(&63_u32.to_ne_bytes());
+            this.word(header + h.entrysize, layout.index_ent.size as u64);
+            if let Some(ssize) = h.ssize {
+                this.word(header + ssize, 256);
+            }
+            let directory = match h.dir {
+                Some(dir) => {
+                    this.word(header + dir, START + DIRECTORY);
+                    DIRECTORY as usize
+                }
+                None => header + h.size,
+            };
+            this.word(directory, START + SEGMENT);
+            match (layout.header.index, layout.header.content_offset, &layout.allocator) {
+                (Some(index), ..) => this.word(index, START + HEADER),
+                (_, Some(content), Some(allocator)) => {
+                    this.word(content, 48);
+                    this.word(48 + allocator.index, START + HEADER);
+                }
+                _ => unreachable!(),
+            }
+            this
+        }
+
+        fn word(&mut self, at: usize, value: u64) {
+            self.bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        }
+
+        /// Puts an entry in front of a bucket's chain.
+        fn entry(&mut self, n: usize, bucket: usize, name: &str, addr: u64, len: u64) -> u64 {
+            let at = ELEMENTS as usize + n * 128;
+            let head = SEGMENT as usize + bucket * 8;
+            let next = u64::from_ne_bytes(self.bytes[head..head + 8].try_into().unwrap());
+            self.word(at, next);
+            self.word(head, START + at as u64);
+            let (entry, ent) = (at + ELEMENT as usize, &self.layout.index_ent);
+            self.bytes[entry + ent.key..][..name.len()].copy_from_slice(name.as_bytes());
+            self.word(entry + ent.location, addr);
+            self.word(entry + ent.entry_size, len);
+            START + at as u64
+        }
+
+        fn read(&self) -> Result<Index> {
+            Index::read(&Segment::made_of(START, &self.bytes), self.layout)
+        }
+    }
+
+    #[test]
+    fn every_version_keeps_its_index_where_we_look() {
+        for major in 13..=19 {
+            let mut made = Made::new(major);
+            made.entry(0, 3, "Proc Header", START + 64, 104);
+            made.entry(1, 3, "Backend Status Array", START + 256, 4240);
+            made.entry(2, 63, "Empty", START + SIZE as u64, 0);
+            let index = made.read().unwrap();
+            assert_eq!(index.iter().count(), 3, "{major}");
+            assert_eq!(index.get("Proc Header"), Some(Named { addr: START + 64, len: 104 }));
+            assert_eq!(index.get("proc header"), None);
+            assert!(index.require("LOCK hash").unwrap_err().to_string().contains("LOCK hash"));
+        }
+    }
+
+    #[test]
+    fn pointers_are_not_trusted() {
+        for major in [13, 18, 19] {
+            let fails = |change: &dyn Fn(&mut Made)| {
+                let mut made = Made::new(major);
+                made.entry(0, 3, "Proc Header", START + 64, 104);
+                change(&mut made);
+                made.read().expect_err("this index is damaged")
+            };
+            // An area that reaches out of the segment, one in front of it, one whose end overflows.
+            fails(&|m| _ = m.entry(1, 4, "x", START + SIZE as u64 - 8, 9));
+            fails(&|m| _ = m.entry(1, 4, "x", START - 8, 8));
+            fails(&|m| _ = m.entry(1, 4, "x", u64::MAX, 8));
+            fails(&|m| _ = m.entry(1, 4, "", START, 8));
+            // A chain that bites its tail, one that leaves the segment, one that points between words.
+            assert!(
+                fails(&|m| {
+                    let first = m.entry(1, 4, "x", START, 8);
+                    m.word((first - START) as usize, first);
+                })
+                .to_string()
+                .contains("does not end")
+            );
+            fails(&|m| {
+                let first = m.entry(1, 4, "x", START, 8);
+                m.word((first - START) as usize, 0x10);
+            });
+            fails(&|m| {
+                let first = m.entry(1, 4, "x", START, 8);
+                m.word((first - START) as usize, first + 3);
+            });
+            // No index, no table, no directory.
+            fails(&|m| match m.layout.header.index {
+                Some(at) => m.word(at, 0),
+                None => m.word(48 + m.layout.allocator.as_ref().unwrap().index, 0),
+            });
+            fails(&|m| m.word(HEADER as usize + m.layout.hash.nsegs, 0));
+            fails(&|m| m.word(HEADER as usize + m.layout.hash.nsegs, u64::MAX));
+            fails(&|m| m.word(HEADER as usize + m.layout.hash.entrysize, u64::MAX));
+            fails(&|m| {
+                let directory = m.layout.hash.dir.map_or(HEADER as usize + m.layout.hash.size, |_| DIRECTORY as usize);
+                m.word(directory, START + SIZE as u64 - 8);
+            });
+        }
     }
 }

@@ -185,7 +185,7 @@ impl StatusArray {
     /// Whether a row names this process, without the protocol: to search.
     #[inline]
     pub fn names(&self, index: usize, pid: i32) -> bool {
-        self.rows.i32(index * self.layout.status.size + self.layout.status.st_procpid) == Some(pid)
+        index < self.slots && self.rows.i32(index * self.layout.status.size + self.layout.status.st_procpid) == Some(pid)
     }
 
     /// The hot part of a row. No allocation; no system call when mapped.

@@ -1,9 +1,9 @@
 //! Answers as CSV (RFC 4180): a header line once, then a row per row. Times are nanoseconds, shares 0 to 1, ids plain; an empty field is
-//! "not known" and never zero. Control characters other than line breaks and tabs are made visible: the reader may be a terminal.
+//! "not known" and never zero; a window that was not observed is a row with `observed` 0 and no more. Control characters other than line breaks and tabs are made visible: the reader may be a terminal.
 
 use super::Options;
-use super::show::{rfc3339, visible};
 use crate::analysis::answer::{Answer, Body, Latency, Share, Sql, Who};
+use crate::show::{rfc3339, visible};
 use crate::trace::catalog::UnixMicros;
 use crate::trace::record::QueryId;
 use std::io::{self, Write};
@@ -19,7 +19,12 @@ pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer], first:
         if first && std::ptr::eq(answer, answers.first().unwrap_or(answer)) {
             csv.write_record(WINDOW.iter().chain(&columns(&answer.body)))?;
         }
-        for row in rows(&answer.body) {
+        let mut rows = rows(&answer.body);
+        // A window without observation is a row too: a gap must not look like nothing to tell.
+        if rows.is_empty() && answer.coverage.observed_ns() == 0 {
+            rows.push(vec![String::new(); columns(&answer.body).len()]);
+        }
+        for row in rows {
             csv.write_record(window(answer).into_iter().chain(row))?;
         }
     }

@@ -4,8 +4,8 @@
 //! since readers with 53-bit numbers would change them.
 
 use super::Options;
-use super::show::rfc3339;
 use crate::analysis::answer::{Answer, Body, EventRow, Latency, ModelKey, ModelRow, PairRow, Share, Sql, Who};
+use crate::show::rfc3339;
 use crate::trace::catalog::{TextSource, UnixMicros};
 use crate::trace::clock::Span;
 use crate::trace::record::QueryId;

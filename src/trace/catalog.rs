@@ -340,6 +340,11 @@ impl EventNames {
         self.names.iter().map(|(raw, n)| (WaitEvent(*raw), n)).find(|(e, n)| e.class() == class && same(n)).map(|(e, _)| e)
     }
 
+    /// Whether the event has a name here (CPU has one).
+    pub fn knows(&self, event: WaitEvent) -> bool {
+        event == WaitEvent::CPU || self.names.contains_key(&event.0)
+    }
+
     /// The three event names most like `text`; empty when no names are known.
     pub fn nearest(&self, text: &str) -> Vec<String> {
         let tail = |s: &str| s.rsplit_once(':').map_or_else(|| s.to_owned(), |(_, t)| t.to_owned());

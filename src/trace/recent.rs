@@ -28,7 +28,7 @@ pub struct Batch {
 /// Blocks of the last minutes, newest at the back.
 #[derive(Debug)]
 pub struct Recent {
-    /// (level, block): a block of level n holds about 8^n blocks as they arrived. Levels never rise towards the back.
+    /// (level, block), oldest first: a block of level n holds 8^n blocks as they arrived.
     blocks: VecDeque<(u8, Arc<Block>)>,
     bytes: usize,
     limit: usize,
@@ -79,16 +79,16 @@ impl Recent {
         self.blocks.push_back((level, block));
     }
 
-    /// Merges the newest full run of one level into the next, as often as possible.
+    /// Merges the newest blocks of one level into one of the next, as often as possible.
     fn settle(&mut self) {
         loop {
             let Some(&(level, _)) = self.blocks.back() else { return };
-            let run = self.blocks.iter().rev().take_while(|(l, _)| *l == level).count();
-            let rows: usize = self.blocks.iter().rev().take(run).map(|(_, b)| b.len()).sum();
-            if level >= TOP || run < FAN_IN || rows > MERGED {
+            let newest = || self.blocks.iter().rev().take(FAN_IN).take_while(|(l, _)| *l == level);
+            let rows: usize = newest().map(|(_, b)| b.len()).sum();
+            if level >= TOP || newest().count() < FAN_IN || rows > MERGED {
                 return;
             }
-            let parts: Vec<_> = self.blocks.drain(self.blocks.len() - run..).collect();
+            let parts: Vec<_> = self.blocks.drain(self.blocks.len() - FAN_IN..).collect();
             self.bytes = self.bytes.saturating_sub(parts.iter().map(|(_, b)| b.bytes()).sum());
             self.push(level + 1, Arc::new(Block::merge(parts.iter().map(|(_, b)| b.as_ref()))));
         }
@@ -131,5 +131,121 @@ impl Trace for Recent {
 
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
         let _ = self.within(window).rev().try_for_each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::block::Builder;
+    use super::super::catalog::News;
+    use super::super::clock::Ts;
+    use super::super::record::{QueryId, SessionId, State};
+    use super::super::wait::WaitEvent;
+    use super::*;
+
+    const LOCK: WaitEvent = WaitEvent(0x0300_0005);
+
+    /// A block of ten ticks in which each of some sessions is in one event, or changes at every tick.
+    fn block(at: u64, sessions: std::ops::Range<u32>, busy: bool) -> Arc<Block> {
+        let mut b = Builder::default();
+        for tick in 1..=10 {
+            b.tick(Ts(at + tick * 10), 10);
+            for id in sessions.clone() {
+                b.sample(SessionId(id), LOCK, QueryId(if busy { tick as i64 } else { 0 }), State::Active);
+            }
+        }
+        Arc::new(b.seal().unwrap())
+    }
+
+    fn absorb(recent: &mut Recent, block: Arc<Block>) {
+        recent.absorb(Batch { block: Some(block), ..Batch::default() });
+    }
+
+    fn shape(recent: &Recent) -> (usize, usize) {
+        let (mut blocks, mut rows) = (0, 0);
+        recent.scan(Span::new(Ts(0), Ts(u64::MAX)), &mut |b| (blocks, rows) = (blocks + 1, rows + b.len()));
+        (blocks, rows)
+    }
+
+    #[test]
+    fn a_session_that_does_not_change_is_one_row() {
+        let mut recent = Recent::new(usize::MAX);
+        for i in 0..64 {
+            absorb(&mut recent, block(i * 100, 0..5, false));
+        }
+        assert_eq!(shape(&recent), (1, 5));
+        assert_eq!(recent.extent(), Some(Span::new(Ts(0), Ts(6_400))));
+    }
+
+    #[test]
+    fn blocks_do_not_become_larger_than_is_quick_to_merge() {
+        let mut recent = Recent::new(usize::MAX);
+        for i in 0..64 {
+            absorb(&mut recent, block(i * 100, 0..300, true));
+        }
+        let mut largest = 0;
+        recent.scan(Span::new(Ts(0), Ts(u64::MAX)), &mut |b| largest = largest.max(b.len()));
+        assert!(largest > MERGED / FAN_IN && largest <= MERGED, "{largest}");
+        // What comes behind them, when it is quiet again, is merged as ever.
+        let (blocks, _) = shape(&recent);
+        for i in 64..128 {
+            absorb(&mut recent, block(i * 100, 0..1, false));
+        }
+        assert!(shape(&recent).0 <= blocks + 2);
+    }
+
+    #[test]
+    fn the_oldest_goes_first_and_memory_is_bounded() {
+        let one = block(0, 0..50, true).bytes();
+        let mut recent = Recent::new(one * 20);
+        for i in 0..200 {
+            absorb(&mut recent, block(i * 100, 0..50, true));
+            assert!(recent.bytes() <= one * 20);
+        }
+        let extent = recent.extent().unwrap();
+        assert_eq!(extent.end, Ts(20_000));
+        assert!(extent.start > Ts(17_000), "{extent:?}");
+    }
+
+    #[test]
+    fn sessions_that_ended_are_forgotten_with_their_records() {
+        let one = block(0, 0..50, true).bytes();
+        let mut recent = Recent::new(one * 20);
+        let news = vec![News::Session(SessionId(0), Box::default()), News::Session(SessionId(1), Box::default())];
+        recent.absorb(Batch { block: Some(block(0, 0..2, false)), news, ..Batch::default() });
+        recent.absorb(Batch { news: vec![News::Gone(SessionId(0))], ..Batch::default() });
+        assert!(recent.catalog().sessions.contains_key(&SessionId(0)));
+        for i in 1..100 {
+            absorb(&mut recent, block(i * 100, 1..51, true));
+        }
+        assert!(!recent.catalog().sessions.contains_key(&SessionId(0)));
+        assert!(recent.catalog().sessions.contains_key(&SessionId(1)));
+    }
+
+    #[test]
+    fn a_window_finds_its_blocks_in_both_directions() {
+        let mut recent = Recent::new(usize::MAX);
+        for at in [0, 100, 200] {
+            absorb(&mut recent, block(at, 0..1, false));
+        }
+        let mut first = Builder::default();
+        first.tick(Ts(1_000), 0);
+        absorb(&mut recent, Arc::new(first.seal().unwrap()));
+        let forth = |from, to| {
+            let mut found = Vec::new();
+            recent.scan(Span::new(Ts(from), Ts(to)), &mut |b| found.push(b.span().start.0));
+            found
+        };
+        assert_eq!(forth(50, 150), [0, 100]);
+        assert_eq!(forth(100, 150), [100]);
+        // A block of one weightless tick has no length, but its tick is inside (start, end].
+        assert_eq!(forth(900, 1_000), [1_000]);
+        assert_eq!(forth(1_000, 1_100), [0; 0]);
+        let mut back = Vec::new();
+        recent.scan_back(Span::new(Ts(0), Ts(1_000)), &mut |b| {
+            back.push(b.span().start.0);
+            if back.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!(back, [1_000, 200]);
     }
 }

@@ -1,9 +1,9 @@
-//! Numbers, times and server text as the screen shows them: what [`crate::render::show`] has for every output, and what only the screen needs.
+//! Numbers, times and server text as the screen shows them: what [`crate::show`] has for every output, and what only the screen needs.
 //! Pure.
 
-pub use crate::render::show::{NONE, aas, moment, safe};
+pub use crate::show::{NONE, aas, moment, safe};
 
-use crate::render::show;
+use crate::show;
 use crate::trace::clock::SECOND;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -5,12 +5,14 @@ use super::msg::{Msg, Signal};
 use anyhow::{Context, Result};
 use crossbeam_channel::Sender;
 use ratatui::crossterm::event;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::{Handle, Signals};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a request to end may go unnoticed.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -55,9 +57,26 @@ impl Listeners {
     }
 }
 
+/// Whether the terminal behind standard input is gone. The event reader itself does not notice: it would spin on the end of file.
+fn gone() -> bool {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return false;
+    }
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
+    // An error other than an interruption also means that nothing will come any more.
+    poll(&mut polled, Some(&wait)).is_err_and(|e| e != rustix::io::Errno::INTR)
+        || polled.iter().any(|p| p.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+}
+
 fn read(news: &Sender<Msg>, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
-        let got = match event::poll(PATIENCE) {
+        if gone() {
+            let _ = news.send(Msg::Broken("the terminal is gone".into()));
+            return;
+        }
+        let got = match event::poll(Duration::ZERO) {
             Ok(false) => continue,
             Ok(true) => event::read(),
             Err(error) => Err(error),
@@ -78,8 +97,16 @@ impl Drop for Listeners {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         self.signals.close();
+        // The key thread may be inside the event reader, which waits for the rest of an unfinished sequence as long as it takes. It holds
+        // nothing but the end of a channel: it is left behind rather than waited for.
+        let end = Instant::now() + 2 * PATIENCE;
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            while !thread.is_finished() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -12,10 +12,10 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
 };
 use ratatui::crossterm::{execute, queue};
-use ratatui::layout::Rect;
 use std::io::{BufWriter, Stdout, Write, stdout};
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
@@ -86,8 +86,10 @@ impl Screen {
     /// Forgets what the terminal is believed to show. Not [`Terminal::clear`]: that one asks the terminal where its cursor is, and the key thread
     /// would take the reply.
     pub fn clear(&mut self) -> Result<()> {
-        let (width, height) = self.size()?;
-        self.terminal.resize(Rect::new(0, 0, width, height)).context("cannot clear the terminal")
+        queue!(self.terminal.backend_mut(), Clear(ClearType::All)).context("cannot write to the terminal")?;
+        // Forgets the last picture, so that the next one is drawn whole.
+        self.terminal.swap_buffers();
+        Ok(())
     }
 
     /// Puts text into the clipboard of the user's terminal.

@@ -64,6 +64,11 @@ impl Theme {
         Ok(Self::new(&sheet, if name == "mono" { Depth::Mono } else { depth }, ascii))
     }
 
+    /// Whether there is such a theme; the error names those that are.
+    pub fn check(name: &str) -> Result<()> {
+        if name == "auto" { Ok(()) } else { Sheet::load(name).map(drop) }
+    }
+
     /// Resolves a sheet.
     pub fn new(sheet: &Sheet, depth: Depth, ascii: bool) -> Self {
         Self {

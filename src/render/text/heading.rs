@@ -1,8 +1,8 @@
 //! The heading of a view, and the lines that say what its figures lack.
 
 use crate::analysis::answer::Answer;
-use crate::render::show::{self, percent};
 use crate::render::{Options, Scope, View};
+use crate::show::{self, percent};
 use crate::trace::health::Link;
 use std::io::{self, Write};
 

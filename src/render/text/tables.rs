@@ -2,8 +2,8 @@
 
 use super::heading::why_empty;
 use crate::analysis::answer::{ActiveRow, Answer, Doing, EventRow, Latency, ModelKey, ModelRow, PairRow, SessionRow, TimeModel};
-use crate::render::show::{NONE, cut, left, ms, percent, right, safe, us, width};
-use crate::trace::catalog::{BackendKind, Named};
+use crate::show::{NONE, cut, left, ms, percent, right, safe, us, width};
+use crate::trace::catalog::{BackendKind, Named, TextSource};
 use crate::trace::record::{QueryId, State};
 use crate::trace::wait::WaitClass;
 use std::io::{self, Write};
@@ -145,7 +145,9 @@ pub fn pairs(out: &mut impl Write, answer: &Answer, pairs: &[PairRow], max: Max)
     writeln!(out, "{head}  Query\n  {}", "─".repeat(head.chars().count() + 5))?;
     for p in pairs.iter().take(TOP_PAIRS) {
         let (waits, avg, longest) = exact(p.waits, p.latency);
-        let id = if p.sql.query == QueryId::NONE { "-".into() } else { p.sql.query.to_string() };
+        // As on the screen: a star says that the id is ours, of the text, and not to be found in pg_stat_statements.
+        let star = if p.sql.source == TextSource::Normalised { "*" } else { "" };
+        let id = if p.sql.query == QueryId::NONE { "-".into() } else { format!("{}{star}", p.sql.query) };
         let figures = format!("{} {} {}", right(&waits, 11), right(&ms(p.time_ns), 11), right(&avg, 9));
         let row = format!("  {id:<20} {} {figures}{} {}", left(&p.name, room), max_column(max, &longest), right(&percent(p.db_share), 7));
         writeln!(out, "{}", format!("{row}  {}", sql(&p.sql.text, p.sql.truncated)).trim_end())?;

@@ -4,7 +4,7 @@ use super::heading::{labels, notes, unseen};
 use super::tables::{self, Max};
 use crate::analysis::answer::{Answer, Body, ModelKey, ModelRow};
 use crate::render::Options;
-use crate::render::show::{left, ms, percent, right};
+use crate::show::{left, ms, percent, right};
 use crate::trace::wait::WaitClass;
 use std::cmp::Reverse;
 use std::io::{self, Write};

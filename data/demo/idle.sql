@@ -1,0 +1,2 @@
+-- A connection that somebody forgot.
+SELECT 1;

@@ -1,0 +1,3 @@
+-- A checkpoint now and then, by hand.
+CHECKPOINT
+\watch 15

@@ -1,0 +1,122 @@
+//! The capture thread: drains a [`Capture`], seals a block every quarter of a second, hands it over without ever waiting for the reader.
+//!
+//! A full channel costs the block, which is counted; names are kept and go with the next one, so they are never lost.
+
+use super::{Capture, Feed, Progress};
+use crate::trace::block::FULL;
+use crate::trace::catalog::News;
+use crate::trace::health::Link;
+use crate::trace::recent::Batch;
+use anyhow::Context;
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A block is handed over at least this often.
+pub const SEAL_EVERY: Duration = Duration::from_millis(250);
+/// Batches that may wait for the reader: about a minute.
+const QUEUE: usize = 256;
+
+/// A running capture thread. Dropping it stops the thread and waits for it.
+#[derive(Debug)]
+pub struct Engine {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Starts capturing. Batches come out of the receiver until the capture ends or the engine is dropped.
+    pub fn start<C: Capture>(make: impl FnOnce() -> anyhow::Result<C> + Send + 'static) -> anyhow::Result<(Self, Receiver<Batch>)> {
+        let (stop, stopped) = bounded(0);
+        let (out, batches) = bounded(QUEUE);
+        let (ready, outcome) = bounded(1);
+        let thread = std::thread::Builder::new()
+            .name("capture".into())
+            .spawn(move || match make() {
+                Ok(capture) => {
+                    let _ = ready.send(Ok(()));
+                    run(capture, &out, &stopped);
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                }
+            })
+            .context("cannot start the capture thread")?;
+        let engine = Self { stop: Some(stop), thread: Some(thread) };
+        outcome.recv().context("the capture thread ended before it began")??;
+        Ok((engine, batches))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What could not be handed over yet, and what was lost.
+#[derive(Debug, Default)]
+struct Outbox {
+    news: Vec<News>,
+    dropped_blocks: u64,
+    dropped_records: u64,
+}
+
+impl Outbox {
+    /// Seals and hands over. `false` when nobody listens any more.
+    fn send(&mut self, capture: &mut impl Capture, feed: &mut Feed, ended: Option<String>, out: &Sender<Batch>) -> bool {
+        capture.refresh(feed);
+        self.news.append(&mut feed.news);
+        let block = feed.builder.seal().map(Arc::new);
+        let mut health = capture.health();
+        health.dropped_blocks = self.dropped_blocks;
+        health.dropped_records = self.dropped_records;
+        if let Some(why) = ended {
+            health.link = Link::Ended { why };
+        }
+        let batch = Batch { block, news: std::mem::take(&mut self.news), health, clock: capture.clock() };
+        match out.try_send(batch) {
+            Ok(()) => true,
+            Err(TrySendError::Disconnected(_)) => false,
+            Err(TrySendError::Full(batch)) => {
+                self.news = batch.news;
+                if let Some(block) = batch.block {
+                    self.dropped_blocks += 1;
+                    self.dropped_records += block.len() as u64;
+                }
+                true
+            }
+        }
+    }
+}
+
+fn run(mut capture: impl Capture, out: &Sender<Batch>, stopped: &Receiver<()>) {
+    let mut feed = Feed::default();
+    let mut outbox = Outbox::default();
+    // The first picture is to be there at once: the first tick is handed over alone.
+    let mut due = Instant::now();
+    loop {
+        let patience = due.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), Duration::from_millis(50));
+        let progress = capture.drain(&mut feed, patience);
+        let ended = match progress {
+            Ok(Progress::More) => None,
+            Ok(Progress::Ended) => Some(String::new()),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        let full = feed.builder.len() >= FULL.max(4 * capture.health().backends as usize);
+        if ended.is_some() || full || (Instant::now() >= due && (!feed.builder.is_empty() || due.elapsed() >= SEAL_EVERY)) {
+            let last = ended.is_some();
+            if !outbox.send(&mut capture, &mut feed, ended, out) || last {
+                return;
+            }
+            due = Instant::now() + SEAL_EVERY;
+        }
+        if !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Empty)) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The command line: clap types and help text, no logic.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// See where a PostgreSQL server spends its time, live, from outside.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pg_wait_tracer",
+    version = version(),
+    disable_version_flag = true,
+    about = "See where a PostgreSQL server (13 to 18) spends its time: every session, live, from outside.\nNo patch, no extension, no restart, no login; nothing is attached to PostgreSQL.",
+    after_help = "Without a command: the full-screen picture on a terminal, text per interval in a pipe.\n\
+        Exit status: 0 fine, 1 failed, 2 wrong usage. Reading another user's server needs root (or CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE).",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Flags of the live picture.
+    #[command(flatten)]
+    pub live: Live,
+    /// Print version and commit.
+    #[arg(long, action = clap::ArgAction::Version)]
+    pub version: Option<bool>,
+}
+
+fn version() -> &'static str {
+    env!("PGWT_VERSION")
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The full-screen picture.
+    Tui(Box<Live>),
+    /// What this machine and its servers allow, and what mends what is missing.
+    Doctor(Box<Target>),
+    /// A private throw-away PostgreSQL with a workload, and the picture on it.
+    Demo(Box<Demo>),
+}
+
+/// Which server.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Target {
+    /// Postmaster's process id [default: the only server running].
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<i32>,
+    /// Data directory of the server.
+    #[arg(short = 'D', long, value_name = "DIR", env = "PGDATA", hide_env_values = true)]
+    pub pgdata: Option<PathBuf>,
+}
+
+/// Flags of the live picture, in text and full screen.
+#[derive(Debug, Clone, Args)]
+pub struct Live {
+    /// Which server.
+    #[command(flatten)]
+    pub target: Target,
+    /// View to print, or to open first.
+    #[arg(short = 'V', long, value_enum, default_value_t = View::TimeModel)]
+    pub view: View,
+    /// Order of the active view.
+    #[arg(short = 'S', long, value_enum, default_value_t = Sort::WaitTime)]
+    pub sort: Sort,
+    /// Output [default: tui on a terminal, else text].
+    #[arg(short, long, value_enum)]
+    pub format: Option<Format>,
+    /// Seconds per interval.
+    #[arg(short, long, value_name = "SEC", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub interval: Option<u32>,
+    /// Stop after this many seconds.
+    #[arg(short, long, value_name = "SEC", value_parser = clap::value_parser!(u32).range(1..))]
+    pub duration: Option<u32>,
+    /// Print this many intervals, then stop.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: Option<u32>,
+    /// Up to three windows side by side, increasing, the first equal to the interval: 5s,1m,5m.
+    #[arg(short, long, value_name = "W1,W2,W3")]
+    pub window: Option<String>,
+    /// Totals since the start instead of the interval's.
+    #[arg(long, conflicts_with = "window")]
+    pub cumulative: bool,
+    /// Only this wait event, as Class:Event or CPU*.
+    #[arg(short, long, value_name = "NAME")]
+    pub event: Option<String>,
+    /// Only this backend, with its events.
+    #[arg(short = 'P', long, value_name = "PID")]
+    pub pid_filter: Option<i32>,
+    /// Only this query (signed, unsigned or 0x hexadecimal).
+    #[arg(short = 'Q', long, value_name = "ID", allow_hyphen_values = true)]
+    pub query_id: Option<String>,
+    /// Only rows that match, for example: class=Lock user=app,web db!=test
+    #[arg(long, value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// Capture tier.
+    #[arg(long, value_enum, default_value_t = Mode::Sampled)]
+    pub mode: Mode,
+    /// Samples per second, 1 to 10000 [default: 100 when memory is mapped, else 10].
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub sample_rate: Option<u32>,
+    /// How to read the server's memory.
+    #[arg(long, value_enum, default_value_t = Access::Auto)]
+    pub access: Access,
+    /// Play a scenario file instead of watching a server: no root, no PostgreSQL.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "sample_rate", "access"])]
+    pub script: Option<PathBuf>,
+    /// Colours: dark, light, high-contrast, ansi16, mono, or a theme file.
+    #[arg(long, value_name = "THEME")]
+    pub theme: Option<String>,
+    /// When to use colour.
+    #[arg(long, value_enum)]
+    pub color: Option<Color>,
+    /// Time zone of what is shown, for example Europe/Berlin or UTC [default: local].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
+    /// Only ASCII characters in the full-screen picture.
+    #[arg(long)]
+    pub ascii: bool,
+    /// Leave the mouse to the terminal.
+    #[arg(long)]
+    pub no_mouse: bool,
+    /// Say on stderr which server is watched, and how.
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Flags of the demo.
+#[derive(Debug, Clone, Args)]
+pub struct Demo {
+    /// Flags of the picture.
+    #[command(flatten)]
+    pub live: Live,
+}
+
+/// Views.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum View {
+    /// DB Time by class and event.
+    TimeModel,
+    /// Wait events.
+    SystemEvent,
+    /// Sessions.
+    SessionEvent,
+    /// Queries and their events.
+    QueryEvent,
+    /// What each session is doing now.
+    Active,
+}
+
+/// Orders of the active view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Sort {
+    /// Longest current wait first.
+    WaitTime,
+    /// Most DB Time first.
+    DbTime,
+    /// By process id.
+    Pid,
+    /// By event name.
+    Event,
+}
+
+/// Outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Full screen.
+    Tui,
+    /// Tables.
+    Text,
+    /// One JSON object per line and interval.
+    Json,
+    /// A header line, then rows.
+    Csv,
+}
+
+/// Capture tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Point observations of every backend, read from shared memory.
+    Sampled,
+}
+
+/// Ways to the server's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Access {
+    /// Mapped when allowed, else by system calls.
+    Auto,
+    /// Mapped, or not at all.
+    Map,
+    /// By system calls.
+    Readv,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}

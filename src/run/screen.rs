@@ -1,0 +1,58 @@
+//! The full screen: a live trace, its session worker, and the screen on them.
+
+use super::live::{self, Opened};
+use super::wish::Wish;
+use crate::cli::{Color, View};
+use crate::session::Worker;
+use crate::trace::clock::SECOND;
+use crate::ui::{self, Options, Outcome};
+use anyhow::Result;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// The window a live picture opens with: what has been seen fills it soon.
+const FIRST_WINDOW: u64 = 60 * SECOND;
+
+/// Opens it and returns when it is left.
+pub fn run(wish: &Wish) -> Result<ExitCode> {
+    if !std::io::stdout().is_terminal() {
+        return Err(super::Usage("the full screen needs a terminal: use --format text, json or csv in a pipe".into()).into());
+    }
+    ui::theme::Theme::check(wish.theme.as_deref().unwrap_or("auto")).map_err(|e| super::Usage(format!("{e:#}")))?;
+    let Opened { trace, batches, engine } = live::open(wish)?;
+    let (news, inbox) = ui::channel();
+    let worker = Worker::live(trace, batches, move |reply| {
+        // The screen is gone: the worker is about to be told.
+        let _ = news.send(ui::msg::Msg::Reply(reply));
+    })?;
+    let options = Options {
+        start: ui::state::Start {
+            page: match wish.flags.view {
+                View::TimeModel => ui::pages::Page::Time,
+                View::SystemEvent => ui::pages::Page::Events,
+                View::SessionEvent => ui::pages::Page::Sessions,
+                View::QueryEvent => ui::pages::Page::Queries,
+                View::Active => ui::pages::Page::Active,
+            },
+            filter: wish.filter.clone(),
+            window: FIRST_WINDOW,
+            zone: wish.zone.clone(),
+            ascii: wish.ascii,
+            ..ui::state::Start::default()
+        },
+        theme: wish.theme.clone().unwrap_or_else(|| "auto".into()),
+        color: match wish.color {
+            Color::Auto => ui::theme::ColorMode::Auto,
+            Color::Always => ui::theme::ColorMode::Always,
+            Color::Never => ui::theme::ColorMode::Never,
+        },
+        mouse: if wish.mouse { ui::terminal::Mouse::On } else { ui::terminal::Mouse::Off },
+    };
+    let outcome = ui::run(options, worker, inbox)?;
+    drop(engine);
+    match outcome {
+        Outcome::Quit | Outcome::Signal(_) => Ok(ExitCode::SUCCESS),
+        Outcome::Ended(why) if why.is_empty() => Ok(ExitCode::SUCCESS),
+        Outcome::Ended(why) | Outcome::Broken(why) => anyhow::bail!("{why}"),
+    }
+}

@@ -1,0 +1,122 @@
+//! The binary as a user meets it: help, bad flags, exit statuses, closed pipes, scenarios as text. Needs no root and no server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pg_wait_tracer"));
+    command.env_remove("PGDATA").env("XDG_CONFIG_HOME", "/nonexistent").env("TZ", "UTC").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    program().args(arguments).output().unwrap()
+}
+
+fn scenario(name: &str) -> String {
+    format!("{}/tests/scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// One line on stderr (clap's usage errors have a hint below), nothing on stdout, this status.
+fn refused(arguments: &[&str], status: i32, says: &[&str]) {
+    let out = run(arguments);
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(status), "{arguments:?}: {stderr}");
+    assert!(out.stdout.is_empty(), "{arguments:?}");
+    for word in says {
+        assert!(stderr.contains(word), "{arguments:?} should say '{word}': {stderr}");
+    }
+    assert!(!stderr.contains("panicked") && !stderr.contains("Backtrace"), "{stderr}");
+    if !stderr.starts_with("error:") {
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("pg_wait_tracer: "), "{stderr}");
+    }
+}
+
+#[test]
+fn help_and_version_are_on_stdout() {
+    for arguments in [&["--help"][..], &["-h"], &["tui", "--help"], &["doctor", "--help"], &["demo", "--help"]] {
+        let out = run(arguments);
+        assert!(out.status.success() && out.stderr.is_empty());
+        assert!(String::from_utf8(out.stdout).unwrap().contains("Usage: pg_wait_tracer"), "{arguments:?}");
+    }
+    let version = String::from_utf8(run(&["--version"]).stdout).unwrap();
+    assert!(version.starts_with("pg_wait_tracer 0."), "{version}");
+}
+
+#[test]
+fn wrong_usage_is_one_line_and_status_2() {
+    refused(&["--sample-rate", "0"], 2, &["--sample-rate", "1..=10000"]);
+    refused(&["--sample-rate", "10001"], 2, &["1..=10000"]);
+    refused(&["--interval", "0"], 2, &["--interval"]);
+    refused(&["--window", "5s,5s"], 2, &["each window must be longer"]);
+    refused(&["--window", "5s,1m", "--interval", "1"], 2, &["the first window is 5 s", "interval is 1 s"]);
+    refused(&["--window", "soon"], 2, &["soon", "5s, 1m or 2h"]);
+    refused(&["--view", "nothing"], 2, &["time_model", "active"]);
+    refused(&["--tz", "Mars/Base"], 2, &["unknown time zone 'Mars/Base'"]);
+    refused(&["--query-id", "12x"], 2, &["12x", "hexadecimal"]);
+    refused(&["--filter", "usr=app"], 2, &["usr", "user"]);
+    refused(&["--theme", "sepia", "--format", "text"], 2, &["sepia", "dark", "light"]);
+    refused(&["--frobnicate"], 2, &["--frobnicate"]);
+    refused(&["tui", "--script", &scenario("storm")], 2, &["needs a terminal", "--format text"]);
+    refused(&["--cumulative", "--window", "1s,5s"], 2, &["--cumulative"]);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_one_line_and_status_1() {
+    refused(&["--pgdata", "/nonexistent"], 1, &["/nonexistent", "--pgdata"]);
+    refused(&["--pgdata", "/"], 1, &["not a PostgreSQL data directory"]);
+    let own = std::process::id().to_string();
+    refused(&["--pid", &own], 1, &[&own, "not a PostgreSQL server"]);
+    refused(&["--pid", "999999999"], 1, &["no process 999999999"]);
+    refused(&["--script", "/nonexistent.toml"], 1, &["/nonexistent.toml"]);
+}
+
+#[test]
+fn an_unknown_event_names_the_nearest() {
+    refused(
+        &["--script", &scenario("storm"), "--event", "IO:DataFileRaed", "--format", "text"],
+        1,
+        &["IO:DataFileRaed", "IO:DataFileRead"],
+    );
+}
+
+#[test]
+fn a_scenario_plays_as_text_json_and_csv() {
+    for (view, format, has) in [
+        ("time_model", "text", "DB Time"),
+        ("system_event", "text", "% DB"),
+        ("session_event", "text", "Top Wait"),
+        ("query_event", "text", "query_id"),
+        ("active", "text", "State"),
+        ("time_model", "json", "\"db_time_ms\""),
+        ("active", "csv", "pid"),
+    ] {
+        let out = run(&["--script", &scenario("mix"), "--view", view, "--format", format, "--interval", "1", "--count", "1"]);
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(out.status.success(), "{view} {format}: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(text.contains(has), "{view} {format}: {text}");
+        if format == "json" {
+            for line in text.lines() {
+                serde_json::from_str::<serde_json::Value>(line).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_the_program_silently() {
+    let mut child = program()
+        .args(["--script", &scenario("storm"), "--format", "text", "--interval", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    // The reader is gone from here on.
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+}
