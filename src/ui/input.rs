@@ -57,12 +57,10 @@ impl Listeners {
     }
 }
 
-/// Whether the terminal behind standard input is gone. The event reader itself does not notice: it would spin on the end of file.
+/// Waits for input on standard input, a terminal; whether the terminal is gone. The event reader itself does not notice: it would spin on the end
+/// of file.
 fn gone() -> bool {
     let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return false;
-    }
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
     let wait = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
     // An error other than an interruption also means that nothing will come any more.
@@ -71,12 +69,14 @@ fn gone() -> bool {
 }
 
 fn read(news: &Sender<Msg>, over: &AtomicBool) {
+    // With standard input redirected, the event reader opens the terminal itself, and is the one that waits.
+    let direct = std::io::stdin().is_terminal();
     while !over.load(Ordering::Relaxed) {
-        if gone() {
+        if direct && gone() {
             let _ = news.send(Msg::Broken("the terminal is gone".into()));
             return;
         }
-        let got = match event::poll(Duration::ZERO) {
+        let got = match event::poll(if direct { Duration::ZERO } else { PATIENCE }) {
             Ok(false) => continue,
             Ok(true) => event::read(),
             Err(error) => Err(error),
