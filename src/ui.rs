@@ -42,7 +42,8 @@ use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use terminal::{Mouse, Screen};
-use theme::color::Environment;
+use theme::background;
+use theme::color::{Depth, Environment};
 use theme::{ColorMode, Theme};
 
 /// Messages that may wait. More than a person types and a worker answers between two pictures.
@@ -89,17 +90,22 @@ pub fn channel() -> (Sender<Msg>, Inbox) {
 
 /// Opens the screen and returns when it is left. The terminal is given back on every way out.
 pub fn run(options: Options, worker: Worker, inbox: Inbox) -> Result<Outcome> {
-    let environment = Environment::read();
+    let mut environment = Environment::read();
     if !std::io::stdout().is_terminal() || environment.term == "dumb" {
         bail!("the full screen needs a terminal that can move its cursor (TERM is '{}'); use --format text", environment.term);
     }
     let depth = options.color.depth(&environment);
-    let load = |name: &str| Theme::load(name, depth, options.start.ascii, &environment);
-    let mut theme = load(&options.theme)?;
-    let mut start = options.start.clone();
-    Theme::meant(&options.theme, &environment).clone_into(&mut start.theme);
+    // A theme that cannot be loaded is said before the screen is taken.
+    Theme::load(&options.theme, depth, options.start.ascii, &environment)?;
     let outcome = {
         let mut screen = Screen::enter(options.mouse, inbox.news.clone())?;
+        if options.theme == "auto" && depth != Depth::Mono && std::io::stdin().is_terminal() {
+            environment.light = background::is_light();
+        }
+        let load = |name: &str| Theme::load(name, depth, options.start.ascii, &environment);
+        let mut theme = load(&options.theme)?;
+        let mut start = options.start.clone();
+        Theme::meant(&options.theme, &environment).clone_into(&mut start.theme);
         let _listeners = input::Listeners::start(&inbox.news)?;
         let mut state = State::new(start, screen.size()?);
         let link = Link { worker: &worker, load: &load };
@@ -175,7 +181,12 @@ fn carry_out(effect: Effect, screen: &mut Screen, theme: &mut Theme, link: &Link
     match effect {
         Effect::Ask(request) => link.worker.ask(request),
         Effect::Copy(text) => screen.copy(&text)?,
-        Effect::Theme(name) => *theme = (link.load)(&name)?,
+        Effect::Theme(name) => {
+            // A file that was there at the start may be gone: the theme in use stays.
+            if let Ok(loaded) = (link.load)(&name) {
+                *theme = loaded;
+            }
+        }
         Effect::Suspend | Effect::Redraw => {
             if matches!(effect, Effect::Suspend) { screen.suspend() } else { screen.resume() }?;
             let (width, height) = screen.size()?;

@@ -342,6 +342,33 @@ proptest! {
     }
 
     #[test]
+    fn sparklines_are_the_chart_taken_apart(steps in steps(), window in window(), filter in filters()) {
+        let story = tell(steps);
+        let trace = Story::recent(story.blocks.iter().cloned());
+        let Body::Load(load) = ask(&trace, Ask::Load { buckets: 5 }, window, &filter).body else { panic!() };
+        let chart: Vec<Option<f64>> = load.buckets.iter().map(|b| (b.observed > 0.0).then(|| b.total())).collect();
+        let sum = |sparks: Vec<&Vec<Option<f32>>>| -> Vec<Option<f64>> {
+            let point = |i: usize| sparks.iter().map(|s| s[i].map(f64::from)).sum::<Option<f64>>();
+            (0..5).map(point).collect()
+        };
+        let like_the_chart = |sparks: Vec<&Vec<Option<f32>>>| {
+            sparks.is_empty() || sum(sparks).iter().zip(&chart).all(|(a, b)| match (a, b) {
+                (Some(a), Some(b)) => (a - b).abs() < 1e-5 * (1.0 + b),
+                (a, b) => a.is_none() && b.is_none(),
+            })
+        };
+        let Body::TimeModel(model) = ask(&trace, Ask::TimeModel, window, &filter).body else { panic!() };
+        prop_assert!(like_the_chart(vec![&model.rows[0].spark]));
+        prop_assert!(like_the_chart(model.rows.iter().filter(|r| r.db_share.is_some() && r.depth == 1).map(|r| &r.spark).collect()));
+        let Body::Events { events } = ask(&trace, Ask::Events, window, &filter).body else { panic!() };
+        prop_assert!(like_the_chart(events.iter().filter(|e| !e.idle).map(|e| &e.spark).collect()));
+        let Body::Sessions { sessions } = ask(&trace, Ask::Sessions, window, &filter).body else { panic!() };
+        prop_assert!(like_the_chart(sessions.iter().map(|s| &s.spark).collect()));
+        let Body::Queries { queries } = ask(&trace, Ask::Queries, window, &filter).body else { panic!() };
+        prop_assert!(like_the_chart(queries.iter().map(|q| &q.spark).collect()));
+    }
+
+    #[test]
     fn windows_that_adjoin_add_up(steps in steps(), from in 900..2_000u64, a in 0..800u64, b in 0..800u64, filter in filters()) {
         let story = tell(steps);
         let trace = Story::recent(story.blocks.iter().cloned());

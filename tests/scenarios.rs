@@ -297,6 +297,10 @@ fn check(trace: &impl Trace, expect: &Expect, length: i64) -> Result<(), String>
         (Err(e), _) => return Err(format!("error: {e:#}")),
         (Ok(_), Some(part)) => return Err(format!("no error '{part}'")),
     };
+    // Any answer must survive the way to another host.
+    let wire = serde_json::to_string(&answer).map_err(|e| e.to_string())?;
+    let back: Answer = serde_json::from_str(&wire).map_err(|e| format!("does not survive JSON: {e}"))?;
+    assert_eq!((back.db_time_ns, back.total_rows, &back.server), (answer.db_time_ns, answer.total_rows, &answer.server));
     let within = expect.within.as_deref().map_or(0, |t| line::time(t).unwrap()) as u64;
     let mut wrong = differences(&members(&answer), &expect.answer, within);
     let got = rows(&answer);

@@ -180,7 +180,7 @@ fn without_colour_and_without_unicode_classes_differ() {
 
 /// The letter of a style.
 fn letter(i: usize) -> char {
-    char::from_u32('a' as u32 + i as u32 + if i > 25 { 0x30 } else { 0 }).unwrap_or('?')
+    ('a'..='z').chain('A'..='Z').chain('0'..='9').nth(i).unwrap_or('?')
 }
 
 /// Which style each cell has: a letter per style, and what the letters mean.

@@ -77,7 +77,7 @@ impl Coverage {
 
 /// Rows, by kind of question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "rows")]
+#[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Body {
     /// To [`super::question::Ask::Load`].
     Load(Load),

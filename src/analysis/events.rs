@@ -3,18 +3,18 @@
 use super::answer::EventRow;
 use super::meaning::Meaning;
 use super::observed::Observed;
-use super::tally::{Line, Sum, Tally};
+use super::tally::{Sum, Tally};
 use crate::trace::catalog::EventNames;
 use crate::trace::wait::{WaitClass, WaitEvent};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 #[derive(Default)]
-struct Entry {
+struct Entry<'a> {
     sum: Sum,
     /// The tally has a row per session and event, so that each row is another session.
     sessions: u32,
-    line: Line,
+    line: &'a [u64],
 }
 
 /// The rows, at most `limit` (0 = all), and how many there were.
@@ -30,7 +30,7 @@ pub fn events(tally: &Tally, seen: &Observed, names: &EventNames, limit: usize) 
         entry.sum.ns += row.sum.ns;
         entry.sum.samples += row.sum.samples;
         entry.sessions += 1;
-        tally.trace(row, &mut entry.line);
+        entry.line = tally.line(row);
     }
     let mut order: Vec<((WaitEvent, bool), Entry)> = entries.into_iter().filter(|(_, e)| e.sum.ns > 0).collect();
     order.sort_unstable_by_key(|((event, idle), e)| (*idle, event.class() == WaitClass::Activity, Reverse(e.sum.ns), *event));
@@ -48,7 +48,7 @@ pub fn events(tally: &Tally, seen: &Observed, names: &EventNames, limit: usize) 
         db_share: if idle { None } else { tally.share(e.sum.ns) },
         aas: seen.aas(e.sum.ns),
         sessions: e.sessions,
-        spark: seen.spark(&e.line),
+        spark: seen.spark(e.line),
     });
     (rows.collect(), total)
 }

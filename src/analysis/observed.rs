@@ -2,7 +2,7 @@
 
 use super::answer::Coverage;
 use super::grid::Grid;
-use super::tally::{Line, add};
+use super::tally::add;
 use super::walk::Walk;
 use crate::trace::Trace;
 
@@ -12,7 +12,7 @@ pub struct Observed {
     /// As a whole.
     pub coverage: Coverage,
     /// Nanoseconds per point; empty when no sparklines are wanted.
-    points: Line,
+    points: Vec<u64>,
 }
 
 impl Observed {
@@ -36,8 +36,13 @@ impl Observed {
     }
 
     /// AAS per point, oldest first; `None` where nothing was observed.
-    pub fn spark(&self, line: &Line) -> Vec<Option<f32>> {
+    pub fn spark(&self, line: &[u64]) -> Vec<Option<f32>> {
         let point = |(ns, seen): (&u64, &u64)| (*seen > 0).then(|| (*ns as f64 / *seen as f64) as f32);
         line.iter().zip(&self.points).map(point).collect()
+    }
+
+    /// The sparkline of what never happened: zero where something was observed.
+    pub fn nothing(&self) -> Vec<Option<f32>> {
+        self.points.iter().map(|seen| (*seen > 0).then_some(0.0)).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::answer::{PairRow, QueryRow, Share, Sql};
 use super::observed::Observed;
-use super::tally::{Line, Row, Sum, Tally, add, top};
+use super::tally::{Row, Sum, Tally, add, top};
 use crate::trace::catalog::{Catalog, Named};
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::{WaitClass, WaitEvent};
@@ -35,10 +35,9 @@ pub fn queries(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize) 
         sessions.entry(*query).or_default().push((*session, *ns));
     }
     let rows = groups.into_iter().map(|(sum, query, rows)| {
-        let (mut classes, mut line) = ([0; WaitClass::ALL.len()], Line::new());
+        let mut classes = [0; WaitClass::ALL.len()];
         for row in rows {
             add(&mut classes, row.key.event.class().index(), row.sum.ns);
-            tally.trace(row, &mut line);
         }
         let ran = sessions.remove(&query).unwrap_or_default();
         let count = ran.len() as u32;
@@ -55,7 +54,7 @@ pub fn queries(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize) 
             user: session.map_or_else(Named::default, |s| s.user.clone()),
             classes,
             top: event.map(|(event, time_ns)| Share { event, name: catalog.events.name(event), time_ns }),
-            spark: seen.spark(&line),
+            spark: seen.spark(rows.first().map(|row| tally.line(row)).unwrap_or_default()),
         }
     });
     (rows.collect(), total)

@@ -3,7 +3,7 @@
 use super::answer::{SessionRow, Share, Who};
 use super::meaning::Meaning;
 use super::observed::Observed;
-use super::tally::{Line, Row, Tally, add, top};
+use super::tally::{Row, Tally, add, top};
 use crate::trace::catalog::Catalog;
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::{WaitClass, WaitEvent};
@@ -51,22 +51,17 @@ pub fn sessions(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize)
     let rows = groups.into_iter().map(|(load, _, session, rows)| {
         let mut events: FxHashMap<WaitEvent, u64> = FxHashMap::default();
         let mut classes = [0; WaitClass::ALL.len()];
-        let (mut idle_ns, mut line) = (0, Line::new());
+        let (mut idle_ns, mut line) = (0, None);
         for row in rows {
             match row.key.meaning {
                 Meaning::Load => {
                     *events.entry(row.key.event).or_default() += row.sum.ns;
                     add(&mut classes, row.key.event.class().index(), row.sum.ns);
-                    tally.trace(row, &mut line);
+                    line = Some(tally.line(row));
                 }
                 Meaning::Idle => idle_ns += row.sum.ns,
                 Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => {}
             }
-        }
-        // Without load the course is that of zero.
-        if let (true, Some(row)) = (line.is_empty(), rows.first()) {
-            tally.trace(row, &mut line);
-            line.fill(0);
         }
         let cpu = events.get(&WaitEvent::CPU).copied().unwrap_or_default();
         let of_load = |ns: u64| (load > 0).then(|| ns as f64 / load as f64);
@@ -82,7 +77,7 @@ pub fn sessions(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize)
             top: share(top(events)),
             classes,
             query: queries.remove(&session).and_then(top).map_or(QueryId::NONE, |(query, _)| query),
-            spark: seen.spark(&line),
+            spark: line.map_or_else(|| seen.nothing(), |line| seen.spark(line)),
         }
     });
     (rows.collect(), total)

@@ -25,6 +25,33 @@ pub enum Detail {
     QueryEventAndSessions,
 }
 
+impl Detail {
+    fn has_session(self) -> bool {
+        matches!(self, Self::Session | Self::SessionEvent | Self::SessionEventAndQueries)
+    }
+
+    fn has_query(self) -> bool {
+        matches!(self, Self::QueryEvent | Self::QueryEventAndSessions)
+    }
+
+    fn has_runs(self) -> bool {
+        matches!(self, Self::SessionEventAndQueries | Self::QueryEventAndSessions)
+    }
+
+    fn has_event(self) -> bool {
+        self != Self::Session
+    }
+
+    /// What has a sparkline of its own: the rows of the table that this detail is for.
+    fn has_line(self, key: Key) -> Key {
+        match self {
+            Self::Event | Self::SessionEvent => Key { session: SessionId::default(), query: QueryId::NONE, ..key },
+            Self::Session | Self::SessionEventAndQueries => Key { event: WaitEvent::CPU, query: QueryId::NONE, ..key },
+            Self::QueryEvent | Self::QueryEventAndSessions => Key { event: WaitEvent::CPU, session: SessionId::default(), ..key },
+        }
+    }
+}
+
 /// What is told apart; what the detail leaves out is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
@@ -54,12 +81,9 @@ pub struct Row {
     pub key: Key,
     /// How much.
     pub sum: Sum,
-    /// Where its course is kept.
+    /// Where the course of its row of the table is kept.
     line: usize,
 }
-
-/// Nanoseconds per point of the window; empty when no sparklines are wanted.
-pub type Line = Vec<u64>;
 
 /// All of a window that passed the filter.
 #[derive(Debug, Default)]
@@ -80,32 +104,30 @@ pub struct Tally {
     pub sessions: u32,
     /// Distinct I/O workers.
     pub io_workers: u32,
-    /// The courses of all rows, one behind the other, `points` long each.
-    lines: Line,
+    /// Courses, one behind the other, `points` long each.
+    lines: Vec<u64>,
     points: usize,
 }
 
 impl Tally {
     /// Adds up a walk, and its course over the points of a grid if there is one.
     pub fn of<T: Trace>(walk: &Walk<'_, T>, detail: Detail, grid: Option<&Grid>) -> Self {
-        let with_session = matches!(detail, Detail::Session | Detail::SessionEvent | Detail::SessionEventAndQueries);
-        let with_event = detail != Detail::Session;
-        let with_query = matches!(detail, Detail::QueryEvent | Detail::QueryEventAndSessions);
-        let with_runs = matches!(detail, Detail::SessionEventAndQueries | Detail::QueryEventAndSessions);
         let mut places: FxHashMap<Key, usize> = FxHashMap::default();
+        let mut courses: FxHashMap<Key, usize> = FxHashMap::default();
         let mut workers: FxHashSet<SessionId> = FxHashSet::default();
         let mut this = Self { points: grid.map_or(0, Grid::len), ..Self::default() };
         this.sessions = walk.pieces(|p| {
             let r = &p.record;
             let key = Key {
-                session: if with_session { r.session } else { SessionId::default() },
-                query: if with_query { r.query } else { QueryId::NONE },
-                event: if with_event { r.event } else { WaitEvent::CPU },
+                session: if detail.has_session() { r.session } else { SessionId::default() },
+                query: if detail.has_query() { r.query } else { QueryId::NONE },
+                event: if detail.has_event() { r.event } else { WaitEvent::CPU },
                 meaning: p.meaning,
             };
             let place = *places.entry(key).or_insert_with(|| {
-                this.rows.push(Row { key, sum: Sum::default(), line: this.lines.len() });
-                this.lines.resize(this.lines.len() + this.points, 0);
+                let line = *courses.entry(detail.has_line(key)).or_insert(this.lines.len());
+                this.lines.resize(this.lines.len().max(line + this.points), 0);
+                this.rows.push(Row { key, sum: Sum::default(), line });
                 this.rows.len() - 1
             });
             let Some(row) = this.rows.get_mut(place) else { return };
@@ -115,7 +137,7 @@ impl Tally {
                 grid.split(p.span, |i, ns| add(line, i, ns));
             }
             match p.meaning {
-                Meaning::Load if with_runs => *this.runs.entry((r.session, r.query)).or_default() += p.span.len(),
+                Meaning::Load if detail.has_runs() => *this.runs.entry((r.session, r.query)).or_default() += p.span.len(),
                 Meaning::IoWorkerBusy | Meaning::IoWorkerIdle => {
                     workers.insert(r.session);
                 }
@@ -141,12 +163,9 @@ impl Tally {
         self.rows.iter().filter(|row| row.key.meaning == Meaning::Load)
     }
 
-    /// Adds a row's course to a line.
-    pub fn trace(&self, row: &Row, line: &mut Line) {
-        line.resize(self.points, 0);
-        for (cell, ns) in line.iter_mut().zip(self.lines.get(row.line..row.line + self.points).unwrap_or_default()) {
-            *cell += ns;
-        }
+    /// The course of the table's row that a row belongs to.
+    pub fn line(&self, row: &Row) -> &[u64] {
+        self.lines.get(row.line..row.line + self.points).unwrap_or_default()
     }
 
     /// `ns` as a share of DB Time; `None` when there is no DB Time.

@@ -3,7 +3,7 @@
 use super::answer::{ModelKey, ModelRow, TimeModel};
 use super::meaning::Meaning;
 use super::observed::Observed;
-use super::tally::{Line, Row, Tally};
+use super::tally::{Row, Tally};
 use crate::trace::catalog::EventNames;
 use crate::trace::wait::{WaitClass, WaitEvent};
 use std::cmp::Reverse;
@@ -13,13 +13,15 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Total {
     ns: u64,
-    line: Line,
+    line: Vec<u64>,
 }
 
 impl Total {
     fn take(&mut self, tally: &Tally, row: &Row) {
         self.ns += row.sum.ns;
-        tally.trace(row, &mut self.line);
+        let line = tally.line(row);
+        self.line.resize(line.len(), 0);
+        self.line.iter_mut().zip(line).for_each(|(total, ns)| *total += ns);
     }
 }
 
@@ -46,7 +48,8 @@ pub fn time_model(tally: &Tally, seen: &Observed, names: &EventNames, whole: boo
     let row = |key, name: &str, depth, total: &Total| {
         let load = matches!(key, ModelKey::DbTime | ModelKey::Class(_) | ModelKey::Event(_));
         let db_share = tally.share(total.ns).filter(|_| load);
-        ModelRow { key, name: name.into(), depth, time_ns: total.ns, db_share, aas: seen.aas(total.ns), spark: seen.spark(&total.line) }
+        let spark = if total.line.is_empty() { seen.nothing() } else { seen.spark(&total.line) };
+        ModelRow { key, name: name.into(), depth, time_ns: total.ns, db_share, aas: seen.aas(total.ns), spark }
     };
     let events = descending(events);
     let mut rows = vec![row(ModelKey::DbTime, "DB Time", 0, &all)];

@@ -308,3 +308,101 @@ impl Capture for Script {
         self.clock
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Trace;
+    use crate::trace::clock::Span;
+    use crate::trace::record::Record;
+
+    const STORY: &str = r#"
+        title = "short"
+        rate = 50
+        length = "400ms"
+        [[session]]
+        pid = 1
+        does = ["0s..400ms CPU query=5"]
+        [[session]]
+        pid = 2
+        does = ["100ms..200ms Lock:tuple query=5", "200ms..300ms Client:ClientRead"]
+        [[query]]
+        id = 5
+        sql = "SELECT 1"
+        [[health]]
+        at = "200ms"
+        waiting = "the server is restarting"
+        late_ticks = 7
+    "#;
+
+    fn story(more: &str) -> Scenario {
+        Scenario::parse(&format!("{more}\n{STORY}")).unwrap()
+    }
+
+    /// Plays to the end, or until `ticks` ticks were taken.
+    fn play(script: &mut Script, ticks: u64) -> (Vec<Record>, Vec<News>) {
+        let mut feed = Feed::default();
+        while script.drain(&mut feed, Duration::from_millis(20)).unwrap() == Progress::More && script.health().ticks < ticks {}
+        script.refresh(&mut feed);
+        let block = feed.builder.seal().unwrap();
+        (block.records().collect(), feed.news)
+    }
+
+    #[test]
+    fn in_real_time_it_gives_the_same_records() {
+        let begin = Instant::now();
+        let live = play(&mut Script::live(story("")), u64::MAX);
+        assert!(begin.elapsed() >= Duration::from_millis(400));
+        let instant = play(&mut Script::instant(story("")), u64::MAX);
+        assert_eq!(live.0, instant.0);
+        assert_eq!(live.0.len(), 3);
+    }
+
+    #[test]
+    fn names_come_before_what_they_name_and_the_end_is_told() {
+        let mut script = Script::instant(story(""));
+        let (_, news) = play(&mut script, u64::MAX);
+        assert!(matches!(news[0], News::Server(_)) && matches!(news[1], News::Events(_)));
+        let at = |wanted: &dyn Fn(&News) -> bool| news.iter().position(wanted).unwrap();
+        let session = at(&|n| matches!(n, News::Session(SessionId(2), s) if s.pid == 2));
+        assert!(session < at(&|n| matches!(n, News::Gone(SessionId(2)))));
+        assert!(matches!(&news[at(&|n| matches!(n, News::Query(..)))], News::Query(QueryId(5), q) if &*q.text == "SELECT 1"));
+        assert!(matches!(news.last(), Some(News::Activity(SessionId(1), a)) if &*a.text == "SELECT 1"));
+        assert_eq!(script.drain(&mut Feed::default(), Duration::ZERO).unwrap(), Progress::Ended);
+    }
+
+    #[test]
+    fn in_a_loop_who_stays_is_the_same_and_who_comes_again_is_another() {
+        let mut script = Script::instant(story("loop = true"));
+        let (records, news) = play(&mut script, 55);
+        let count = |pid| news.iter().filter(|n| matches!(n, News::Session(_, s) if s.pid == pid)).count();
+        assert_eq!((count(1), count(2)), (1, 3));
+        let first: Vec<_> = records.iter().filter(|r| r.session == SessionId(1)).collect();
+        // Twenty ticks a round and the weightless one at the start.
+        assert_eq!((first.len(), u64::from(first[0].samples)), (1, script.health().ticks));
+        let started = |n: &&News| matches!(n, News::Session(_, s) if s.pid == 2);
+        let starts: Vec<i64> = news.iter().filter(started).map(|n| if let News::Session(_, s) = n { s.started } else { 0 }).collect();
+        assert_eq!(starts[1] - starts[0], 400_000);
+    }
+
+    #[test]
+    fn the_recorder_says_what_the_scenario_says() {
+        let mut script = Script::instant(story(""));
+        let mut feed = Feed::default();
+        assert_eq!(script.health().link, Link::Attached);
+        while script.drain(&mut feed, Duration::ZERO).unwrap() == Progress::More {}
+        let health = script.health();
+        assert_eq!(health.link, Link::Waiting { why: "the server is restarting".into() });
+        assert_eq!((health.late_ticks, health.ticks, health.backends, health.rate_hz), (7, 21, 1, 50));
+    }
+
+    #[test]
+    fn a_trace_is_at_a_fixed_time_of_day() {
+        let trace = Script::trace(story("")).unwrap();
+        assert_eq!(trace.extent(), Some(Span::new(START, START + SECOND * 2 / 5)));
+        assert_eq!(trace.clock().wall(START), START_WALL);
+        assert_eq!(trace.catalog().server.started, (START_WALL - 3 * 86_400 * SECOND as i64) / 1_000);
+        let trace = Script::trace(story("start = \"1970-01-01T00:00:05Z\"")).unwrap();
+        assert_eq!(trace.clock().wall(START), 5 * SECOND as i64);
+    }
+}

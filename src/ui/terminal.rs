@@ -56,7 +56,7 @@ impl Screen {
             } else {
                 let name = std::thread::current().name().unwrap_or("unnamed").to_owned();
                 // Never wait here: the screen's thread may be waiting for this one.
-                let _ = news.try_send(Msg::Broken(format!("thread {name}: {info}").replace('\n', ": ")));
+                let _ = news.try_send(Msg::Broken(format!("thread {name}: {info}").replace(":\n", ": ").replace('\n', " ")));
             }
         }));
         let taken = take(mouse).and_then(|()| Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, stdout()))));

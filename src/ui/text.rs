@@ -3,7 +3,7 @@
 
 use ratatui::buffer::{Buffer, CellWidth};
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -69,7 +69,7 @@ pub fn put(buf: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Styl
     if x < area.left() || x >= area.right() || y < area.top() || y >= area.bottom() {
         return x;
     }
-    buf.set_stringn(x, y, text, usize::from(area.right() - x), style).0
+    buf.set_stringn(x, y, text, usize::from(area.right() - x), alone(style)).0
 }
 
 /// Puts text so that it ends at the right edge of `area`'s first row. The column it begins at.
@@ -83,8 +83,13 @@ pub fn put_right(buf: &mut Buffer, area: Rect, text: &str, style: Style) -> u16 
 /// Puts one glyph into a cell.
 pub fn dot(buf: &mut Buffer, x: u16, y: u16, glyph: &str, style: Style) {
     if let Some(cell) = buf.cell_mut((x, y)) {
-        cell.set_symbol(glyph).set_style(style);
+        cell.set_symbol(glyph).set_style(alone(style));
     }
+}
+
+/// The style without what lies below it: a bar on a reversed row is not reversed, a title on a dim rule is not dim.
+fn alone(style: Style) -> Style {
+    Style { sub_modifier: Modifier::all().difference(style.add_modifier), ..style }
 }
 
 /// Row `n` of an area.

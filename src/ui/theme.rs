@@ -1,5 +1,6 @@
 //! Styles by role, resolved for one terminal. Made once when the screen opens or the theme changes; drawing only looks up.
 
+pub mod background;
 pub mod color;
 pub mod file;
 pub mod role;

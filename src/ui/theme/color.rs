@@ -28,6 +28,8 @@ pub struct Environment {
     pub no_color: bool,
     /// `COLORFGBG`.
     pub colorfgbg: String,
+    /// Whether the terminal itself says that its background is light.
+    pub light: Option<bool>,
 }
 
 impl Environment {
@@ -41,6 +43,7 @@ impl Environment {
             multiplexed: set("TMUX") || set("STY"),
             no_color: set("NO_COLOR"),
             colorfgbg: get("COLORFGBG"),
+            light: None,
         }
     }
 
@@ -62,8 +65,12 @@ impl Environment {
         }
     }
 
-    /// Whether the terminal says that its background is light.
+    /// Whether the background is light: by what the terminal says, else by `COLORFGBG`.
     pub fn is_light(&self) -> bool {
+        self.light.unwrap_or_else(|| self.is_light_by_name())
+    }
+
+    fn is_light_by_name(&self) -> bool {
         self.colorfgbg.rsplit(';').next().and_then(|bg| bg.parse::<u8>().ok()).is_some_and(|bg| bg == 7 || (9..=15).contains(&bg))
     }
 }
@@ -177,7 +184,7 @@ mod tests {
 
     fn depth(term: &str, colorterm: &str, multiplexed: bool, no_color: bool) -> Depth {
         let (term, colorterm) = (term.into(), colorterm.into());
-        Environment { term, colorterm, multiplexed, no_color, colorfgbg: String::new() }.depth()
+        Environment { term, colorterm, multiplexed, no_color, ..Environment::default() }.depth()
     }
 
     #[test]
@@ -199,6 +206,10 @@ mod tests {
         let light = |text: &str| Environment { colorfgbg: text.into(), ..Environment::default() }.is_light();
         assert!(light("0;15") && light("0;default;15") && light("0;7"));
         assert!(!light("15;0") && !light("") && !light("7;8"));
+        assert!(
+            !Environment { colorfgbg: "0;15".into(), light: Some(false), ..Environment::default() }.is_light(),
+            "the terminal knows best"
+        );
     }
 
     #[test]
