@@ -77,7 +77,7 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
         Ask::Sessions => Detail::SessionEventAndQueries,
         Ask::Queries => Detail::QueryEventAndSessions,
         Ask::QueryEvents => Detail::QueryEvent,
-        Ask::Active => Detail::Session,
+        Ask::Active | Ask::Latency { .. } | Ask::Flow => Detail::Session,
     };
     let grid = (question.spark > 0).then(|| Grid::new(window, question.spark));
     let tally = Tally::of(&walk, detail, grid.as_ref());
@@ -110,6 +110,8 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
             let (active, at, total) = active::active(&walk, &matcher, &tally, limit);
             (Body::Active { active, at }, total)
         }
+        Ask::Latency { .. } => (Body::Latency(answer::LatencyView::default()), 0),
+        Ask::Flow => (Body::Flow(answer::Flow::default()), 0),
     };
     answer.coverage = seen.coverage;
     Ok(answer)

@@ -8,9 +8,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pg_wait_tracer::capture::sys;
 use pg_wait_tracer::capture::window::{Kind, Rules};
 use pg_wait_tracer::trace::Trace;
-use pg_wait_tracer::trace::clock::Span;
+use pg_wait_tracer::trace::clock::{Span, Ts};
 use pg_wait_tracer::trace::record::SessionId;
 use pg_wait_tracer::trace::wait::{WaitClass, WaitEvent};
 use support::watch::{Captured, Watch};
@@ -109,7 +110,7 @@ fn assert_tiled(captured: &Captured) -> f64 {
 }
 
 /// Nanoseconds between a session's last row and the end, unless it ended long before.
-fn watch_gone(last: pg_wait_tracer::trace::clock::Ts, whole: Span) -> u64 {
+fn watch_gone(last: Ts, whole: Span) -> u64 {
     let short = whole.end.since(last);
     if short < 300_000_000 { short } else { 0 }
 }
@@ -280,6 +281,53 @@ fn schedstat(pid: i32) -> u64 {
     text.split(' ').next().unwrap().parse().unwrap()
 }
 
+/// The kernel's account of some processes, read again and again beside a test.
+struct Accounts(BTreeMap<i32, Vec<(Ts, u64)>>);
+
+/// The thread that reads it.
+struct Following {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: std::thread::JoinHandle<Accounts>,
+}
+
+impl Accounts {
+    fn follow(pids: &[i32]) -> Following {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (pids, stopped) = (pids.to_vec(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            let mut seen = BTreeMap::<i32, Vec<(Ts, u64)>>::new();
+            while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                for pid in &pids {
+                    let (before, ran, after) = (sys::now(), schedstat(*pid), sys::now());
+                    // Else this thread was off the CPU between the reading and the clock.
+                    if after.since(before) < 300_000 {
+                        seen.entry(*pid).or_default().push((after, ran));
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            Accounts(seen)
+        });
+        Following { stop, thread }
+    }
+
+    /// What a process had run at an instant, nanoseconds; `None` where no two readings close together enclose it.
+    fn at(&self, pid: i32, at: Ts) -> Option<f64> {
+        let seen = &self.0[&pid];
+        let next = seen.partition_point(|(ts, _)| *ts < at);
+        let ((from, a), (to, b)) = (*seen.get(next.checked_sub(1)?)?, *seen.get(next)?);
+        let part = at.since(from) as f64 / to.since(from).max(1) as f64;
+        (to.since(from) < 6_000_000).then(|| a as f64 + part * (b - a) as f64)
+    }
+}
+
+impl Following {
+    fn finish(self) -> Accounts {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
 #[test]
 fn cpu_time_is_the_kernels() {
     let Some(server) = Server::start("18", &Options::new()) else { return };
@@ -300,28 +348,25 @@ fn cpu_time_is_the_kernels() {
         }));
         watch.run(Duration::from_millis(300));
         watch.open(kind, None);
-        let read = |pids: &[i32]| pids.iter().map(|p| (schedstat(*p), pg_wait_tracer::capture::sys::now())).collect::<Vec<_>>();
-        let before = read(&pids);
-        watch.run(SECONDS(8));
-        let after = read(&pids);
+        let accounts = Accounts::follow(&pids);
+        watch.run(SECONDS(9));
+        let accounts = accounts.finish();
         watch.run(Duration::from_millis(600));
         let health = watch.close();
         let captured = watch.captured(kind);
         let untold = assert_tiled(&captured);
         let by_session = captured.by_session();
-        for (i, pid) in pids.iter().enumerate() {
-            let window = Span::new(before[i].1, after[i].1);
-            let kernel = (after[i].0 - before[i].0) as f64 / 1e6;
+        for pid in &pids {
             let rows = &by_session[&session(&watch, *pid).0];
-            let ours: f64 =
-                rows.iter().map(|r| r.detail.unwrap().cpu_ns as f64 * r.span.clip(window).len() as f64 / r.span.len() as f64 / 1e6).sum();
-            if std::env::var_os("PGWT_SHOW_GAPS").is_some() {
-                for r in rows.iter().filter(|r| r.span.meets(window)).take(40) {
-                    println!("{} {:?} {} {:?}", r.span.start.0, r.span.len(), r.event.0, r.detail.unwrap());
-                }
-            }
+            // From one end of a row to another: what a row has on the CPU is not evenly spread over it.
+            let known: Vec<(Ts, f64)> = rows.iter().filter_map(|r| Some((r.span.end, accounts.at(*pid, r.span.end)?))).collect();
+            let ((from, first), (to, last)) = (*known.first().unwrap(), *known.last().unwrap());
+            assert!(to.since(from) > 7_000_000_000, "{kind:?} pid {pid}: {known:?}");
+            let kernel = (last - first) / 1e6;
+            let inside = rows.iter().filter(|r| r.span.start >= from && r.span.end <= to);
+            let ours: f64 = inside.map(|r| r.detail.unwrap().cpu_ns as f64 / 1e6).sum();
             println!("{kind:?} pid {pid}: kernel {kernel:.1} ms, ours {ours:.1} ms, {:+.2} %", 100.0 * (ours / kernel - 1.0));
-            // A tick's worth at either end of the window: the kernel updates a running process's account at ticks.
+            // A tick's worth at either end: the kernel updates a running process's account at ticks.
             assert!((ours - kernel).abs() < 0.01 * kernel + 8.0, "{kind:?}: kernel {kernel} ms, ours {ours} ms");
         }
         println!("untold {:.4} %, {health:?}", untold * 100.0);

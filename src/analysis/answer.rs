@@ -9,6 +9,10 @@ use crate::trace::wait::{WaitClass, WaitEvent};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+mod precise;
+
+pub use precise::{Executions, Flow, FlowLink, FlowNode, LatencyBar, LatencyColumn, LatencyView, Measured, Stretch};
+
 /// The answer to one question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
@@ -63,9 +67,18 @@ pub struct Coverage {
     pub ticks: u64,
     /// Backend readings refused, over all ticks.
     pub unread: u64,
+    /// The exact and blocking stretches, in order, at most [`MAX_GAPS`].
+    #[serde(default)]
+    pub precise: Vec<Stretch>,
+    /// Records that exact or blocking capture lost inside the window.
+    #[serde(default)]
+    pub lost_records: u64,
+    /// Time of sessions inside exact and blocking stretches in which they were not followed, added up over sessions. Samples stand in for it.
+    #[serde(default)]
+    pub unfollowed_ns: u64,
 }
 
-/// Gaps listed in a [`Coverage`] at most.
+/// Gaps, and exact stretches, listed in a [`Coverage`] at most.
 pub const MAX_GAPS: usize = 256;
 
 impl Coverage {
@@ -110,6 +123,10 @@ pub enum Body {
         /// The tick they are of; `None` when the window holds none.
         at: Option<Ts>,
     },
+    /// To [`super::question::Ask::Latency`].
+    Latency(LatencyView),
+    /// To [`super::question::Ask::Flow`].
+    Flow(Flow),
 }
 
 /// Average active sessions over time.
@@ -220,6 +237,9 @@ pub struct EventRow {
     pub time_ns: u64,
     /// Latency; only where exact data exist.
     pub latency: Option<Latency>,
+    /// On-CPU and run-queue time inside; only where it was measured.
+    #[serde(default)]
+    pub measured: Option<Measured>,
     /// Share of DB Time; `None` for idle events.
     pub db_share: Option<f64>,
     /// Time over observed time.
@@ -295,6 +315,12 @@ pub struct SessionRow {
     pub classes: [u64; WaitClass::ALL.len()],
     /// Query it spent most load in; `NONE` when unknown.
     pub query: QueryId,
+    /// Waits that ended; only where exact or blocking data exist.
+    #[serde(default)]
+    pub waits: Option<u64>,
+    /// On-CPU and run-queue time of its load; only where it was measured.
+    #[serde(default)]
+    pub measured: Option<Measured>,
     /// AAS over the window; `None` points are gaps.
     #[serde(default)]
     pub spark: Vec<Option<f32>>,
@@ -328,6 +354,12 @@ pub struct QueryRow {
     pub samples: u64,
     /// Sessions that ran it.
     pub sessions: u32,
+    /// Waits that ended; only where exact or blocking data exist.
+    #[serde(default)]
+    pub waits: Option<u64>,
+    /// Executions that ended; only where exact or blocking data exist.
+    #[serde(default)]
+    pub executions: Option<Executions>,
     /// Database and user of the session that spent most in it.
     pub database: Named,
     /// User of that session.

@@ -45,6 +45,7 @@ pub fn events(tally: &Tally, seen: &Observed, names: &EventNames, limit: usize) 
         samples: e.sum.samples,
         time_ns: e.sum.ns,
         latency: None,
+        measured: None,
         db_share: if idle { None } else { tally.share(e.sum.ns) },
         aas: seen.aas(e.sum.ns),
         sessions: e.sessions,

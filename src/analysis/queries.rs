@@ -50,6 +50,8 @@ pub fn queries(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize) 
             aas: seen.aas(sum.ns),
             samples: sum.samples,
             sessions: count,
+            waits: None,
+            executions: None,
             database: session.map_or_else(Named::default, |s| s.database.clone()),
             user: session.map_or_else(Named::default, |s| s.user.clone()),
             classes,

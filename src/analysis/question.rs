@@ -50,4 +50,13 @@ pub enum Ask {
     QueryEvents,
     /// What every session was doing at the last tick of the window.
     Active,
+    /// How long waits were: distribution, and its course over the window. Exact and blocking rows only. Without a filter on events: all waits that
+    /// are load; with one, also idle ones.
+    Latency {
+        /// Points over the window, at least 1.
+        buckets: u16,
+    },
+    /// What followed what: transitions between events. Exact and blocking rows only. A filter on class or event keeps the transitions with
+    /// such an event on either side. `limit` cuts the links.
+    Flow,
 }

@@ -76,6 +76,8 @@ pub fn sessions(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize)
             top_wait: share(top(events.iter().filter(|(e, _)| **e != WaitEvent::CPU).map(|(e, ns)| (*e, *ns)))),
             top: share(top(events)),
             classes,
+            waits: None,
+            measured: None,
             query: queries.remove(&session).and_then(top).map_or(QueryId::NONE, |(query, _)| query),
             spark: line.map_or_else(|| seen.nothing(), |line| seen.spark(line)),
         }

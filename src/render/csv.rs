@@ -53,6 +53,8 @@ fn columns(body: &Body) -> Vec<&'static str> {
             vec!["query_id", "samples", "time_ns", "db_share", "aas", "sessions", "database", "user", "top_event", "query"]
         }
         Body::QueryEvents { .. } => vec!["query_id", "event", "waits", "samples", "time_ns", "avg_ns", "max_ns", "db_share", "query"],
+        Body::Latency(_) => vec!["from_ns", "to_ns", "waits", "time_ns"],
+        Body::Flow(_) => vec!["from", "to", "count", "time_ns"],
         Body::Active { .. } => with_who(&[
             "doing",
             "state",
@@ -121,6 +123,7 @@ fn rows(body: &Body) -> Vec<Vec<String>> {
                 row
             })
             .collect(),
+        Body::Latency(_) | Body::Flow(_) => Vec::new(),
         Body::Active { active, .. } => active
             .iter()
             .map(|r| {

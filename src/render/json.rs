@@ -50,6 +50,8 @@ pub fn object(view: &str, a: &Answer) -> Object {
         Body::Sessions { sessions } => sessions.iter().map(rows::session).collect(),
         Body::Queries { queries } => queries.iter().map(rows::query).collect(),
         Body::QueryEvents { pairs } => pairs.iter().map(rows::pair).collect(),
+        Body::Latency(latency) => json!(latency.bars),
+        Body::Flow(flow) => json!(flow.links),
         Body::Active { active, at } => {
             o.insert("at_ns".into(), at.map(|at| a.clock.wall(at).to_string()).into());
             active.iter().map(rows::active).collect()

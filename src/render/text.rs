@@ -22,7 +22,7 @@ pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer]) -> io:
         Body::Sessions { sessions } => tables::sessions(out, first, sessions)?,
         Body::QueryEvents { pairs } => tables::pairs(out, first, pairs, tables::Max::Shown)?,
         Body::Active { active, .. } => tables::active(out, first, active)?,
-        Body::Load(_) | Body::Queries { .. } => {}
+        Body::Load(_) | Body::Queries { .. } | Body::Latency(_) | Body::Flow(_) => {}
     }
     if let (View::SessionEvent, Some(pid), Some(detail)) = (options.view, options.pid, answers.get(1)) {
         writeln!(out, "\nEvents of PID {pid}:\n")?;

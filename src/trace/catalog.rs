@@ -311,7 +311,7 @@ impl EventNames {
     pub fn name(&self, event: WaitEvent) -> String {
         let class = event.class();
         match (class, self.names.get(&event.0)) {
-            (WaitClass::Cpu, _) => "CPU*".into(),
+            (WaitClass::Cpu | WaitClass::OffCpu, _) => class.name().into(),
             (_, Some(name)) => format!("{}:{name}", self.class(class)),
             (WaitClass::Unknown, None) => format!("0x{:02X}:0x{:06X}", event.0 >> 24, event.0 & 0x00ff_ffff),
             (_, None) => format!("{}:0x{:06X}", self.class(class), event.0 & 0x00ff_ffff),
@@ -320,8 +320,10 @@ impl EventNames {
 
     /// Finds events by `Class:Event` in any case (`CPU*` and `cpu` too), also with the `Lock` tail some releases print, or as `Class:0xNNNNNN`.
     pub fn find(&self, text: &str) -> Option<WaitEvent> {
-        if WaitClass::parse(text) == Some(WaitClass::Cpu) {
-            return Some(WaitEvent::CPU);
+        match WaitClass::parse(text) {
+            Some(WaitClass::Cpu) => return Some(WaitEvent::CPU),
+            Some(WaitClass::OffCpu) => return Some(WaitEvent::OFF_CPU),
+            _ => {}
         }
         let (class, name) = text.split_once(':')?;
         let class = WaitClass::parse(class)?;
@@ -342,7 +344,7 @@ impl EventNames {
 
     /// Whether the event has a name here (CPU has one).
     pub fn knows(&self, event: WaitEvent) -> bool {
-        event == WaitEvent::CPU || self.names.contains_key(&event.0)
+        event == WaitEvent::CPU || event == WaitEvent::OFF_CPU || self.names.contains_key(&event.0)
     }
 
     /// The three event names most like `text`; empty when no names are known.

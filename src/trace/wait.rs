@@ -10,13 +10,16 @@ pub struct WaitEvent(pub u32);
 impl WaitEvent {
     /// No wait reported.
     pub const CPU: Self = Self(0);
+    /// Never recorded: what analysis calls the part of a measured stretch without a wait in which the process was not on the CPU.
+    pub const OFF_CPU: Self = Self(0x00ff_ffff);
     /// `Client:ClientRead`, waiting for the next command. The id is the same in 13 to 19.
     pub const CLIENT_READ: Self = Self(0x0600_0000);
 
     /// The class in the top byte.
     pub fn class(self) -> WaitClass {
         match self.0 >> 24 {
-            0x00 if self.0 == 0 => WaitClass::Cpu,
+            0x00 if self == Self::CPU => WaitClass::Cpu,
+            0x00 if self == Self::OFF_CPU => WaitClass::OffCpu,
             0x01 => WaitClass::LwLock,
             0x03 => WaitClass::Lock,
             0x04 => WaitClass::Buffer,
@@ -41,8 +44,10 @@ impl WaitEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WaitClass {
-    /// No wait reported.
+    /// No wait reported. Where on-CPU time was measured: on the CPU without a wait.
     Cpu,
+    /// No wait reported and not on the CPU: runnable without a CPU, or asleep in code without a wait event. Known only where on-CPU time was measured.
+    OffCpu,
     /// `IO`.
     Io,
     /// `Lock`: heavyweight locks.
@@ -69,8 +74,9 @@ pub enum WaitClass {
 
 impl WaitClass {
     /// Every class, in the fixed order of stacking and of tables with equal values.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Cpu,
+        Self::OffCpu,
         Self::Io,
         Self::Lock,
         Self::LwLock,
@@ -94,6 +100,7 @@ impl WaitClass {
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "CPU*",
+            Self::OffCpu => "Off-CPU*",
             Self::Io => "IO",
             Self::Lock => "Lock",
             Self::LwLock => "LWLock",
@@ -113,6 +120,9 @@ impl WaitClass {
         let t = text.trim_end_matches('*');
         if t.eq_ignore_ascii_case("buffer") {
             return Some(Self::Buffer);
+        }
+        if t.eq_ignore_ascii_case("offcpu") {
+            return Some(Self::OffCpu);
         }
         Self::ALL.into_iter().find(|c| c.name().trim_end_matches('*').eq_ignore_ascii_case(t))
     }

@@ -82,7 +82,7 @@ pub static UNICODE: Glyphs = Glyphs {
     warning: "▲",
     up: "↑",
     until: "–",
-    classes: ["█", "▓", "▒", "░", "▤", "▚", "·", "▞", "▥", "◇", "□", "?"],
+    classes: ["█", "▦", "▓", "▒", "░", "▤", "▚", "·", "▞", "▥", "◇", "□", "?"],
     frame: ["╭", "╮", "╰", "╯", "─", "│"],
 };
 
@@ -111,7 +111,7 @@ pub static ASCII: Glyphs = Glyphs {
     warning: "!",
     up: "^",
     until: "..",
-    classes: ["C", "I", "K", "L", "B", "P", "N", "T", "E", "J", "A", "O"],
+    classes: ["C", "Q", "I", "K", "L", "B", "P", "N", "T", "E", "J", "A", "O"],
     frame: ["+", "+", "+", "+", "-", "|"],
 };
 

@@ -40,7 +40,7 @@ pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer]) -> io:
             Body::QueryEvents { pairs } => tables::pairs(out, answer, pairs, Max::Hidden)?,
             Body::Sessions { sessions } => tables::sessions(out, answer, sessions)?,
             Body::Active { active, .. } => tables::active(out, answer, active)?,
-            Body::TimeModel(_) | Body::Load(_) | Body::Queries { .. } => {}
+            Body::TimeModel(_) | Body::Load(_) | Body::Queries { .. } | Body::Latency(_) | Body::Flow(_) => {}
         }
         writeln!(out)?;
     }

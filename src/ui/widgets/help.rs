@@ -36,6 +36,9 @@ const WORDS: [(&str, &str); 7] = [
 pub fn class_about(class: WaitClass) -> &'static str {
     match class {
         WaitClass::Cpu => "on CPU, or in code without a wait event",
+        WaitClass::OffCpu => {
+            "no wait event and not on the CPU: runnable without one, or asleep in code without a wait event (measured in windows)"
+        }
         WaitClass::Io => "reading or writing files: data, WAL, temporary files",
         WaitClass::Lock => "a heavyweight lock: rows, tables, transactions that another session holds; see who runs long transactions",
         WaitClass::LwLock => "a lightweight lock inside the server: shared structures contended by many sessions",
