@@ -5,12 +5,16 @@
 mod active;
 pub mod answer;
 mod events;
+mod executions;
 pub mod filter;
+mod flow;
 mod grid;
+mod latency;
 mod load;
 pub mod matcher;
 pub mod meaning;
 mod observed;
+mod precise;
 mod queries;
 pub mod question;
 mod sessions;
@@ -71,6 +75,14 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
         answer.body = Body::Load(chart.load);
         return Ok(answer);
     }
+    if let Ask::Latency { buckets } = question.ask {
+        let (view, load_ns, idle_ns, sessions) = latency::view(&walk, &matcher, buckets);
+        (answer.db_time_ns, answer.idle_ns, answer.sessions) = (load_ns, idle_ns, sessions);
+        answer.coverage = walk.coverage(|_| {});
+        answer.total_rows = view.bars.len();
+        answer.body = Body::Latency(view);
+        return Ok(answer);
+    }
     let detail = match question.ask {
         Ask::Load { .. } | Ask::TimeModel => Detail::Event,
         Ask::Events => Detail::SessionEvent,
@@ -99,7 +111,7 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
             (Body::Sessions { sessions }, total)
         }
         Ask::Queries => {
-            let (queries, total) = queries::queries(&tally, &seen, catalog, limit);
+            let (queries, total) = queries::queries(&tally, &seen, catalog, executions::executions(&walk, &matcher), limit);
             (Body::Queries { queries }, total)
         }
         Ask::QueryEvents => {
@@ -110,8 +122,10 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
             let (active, at, total) = active::active(&walk, &matcher, &tally, limit);
             (Body::Active { active, at }, total)
         }
-        Ask::Latency { .. } => (Body::Latency(answer::LatencyView::default()), 0),
-        Ask::Flow => (Body::Flow(answer::Flow::default()), 0),
+        Ask::Flow | Ask::Latency { .. } => {
+            let (flow, total) = flow::flow(&walk, &catalog.events, limit);
+            (Body::Flow(flow), total)
+        }
     };
     answer.coverage = seen.coverage;
     Ok(answer)

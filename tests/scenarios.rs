@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use pg_wait_tracer::analysis;
-use pg_wait_tracer::analysis::answer::{Answer, Body, Share, Sql, Who};
+use pg_wait_tracer::analysis::answer::{Answer, Body, Measured, Share, Sql, Who};
 use pg_wait_tracer::analysis::filter::Filter;
 use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::capture::script::line;
@@ -16,6 +16,7 @@ use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::block::Block;
 use pg_wait_tracer::trace::clock::{Span, Ts, Window};
 use pg_wait_tracer::trace::recent::{Batch, Recent};
+use pg_wait_tracer::trace::record::Fidelity;
 use pg_wait_tracer::trace::wait::WaitClass;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -165,6 +166,9 @@ fn rows(answer: &Answer) -> Vec<Facts> {
                 facts.extend([("samples", Fact::count(r.samples)), ("sessions", Fact::count(r.sessions)), ("spark", spark(&r.spark))]);
                 facts.insert("waits", r.waits.map_or(Fact::Nothing, Fact::count));
                 facts.insert("latency", r.latency.map_or(Fact::Nothing, |l| Fact::Time(l.avg_ns)));
+                facts.insert("p95", r.latency.map_or(Fact::Nothing, |l| Fact::Time(l.p95_ns)));
+                facts.insert("max", r.latency.map_or(Fact::Nothing, |l| Fact::Time(l.max_ns)));
+                measured(r.measured, &mut facts);
                 facts
             };
             events.iter().map(row).collect()
@@ -176,6 +180,8 @@ fn rows(answer: &Answer) -> Vec<Facts> {
                 facts.extend([("idle", Fact::Time(r.idle_ns)), ("cpu", r.cpu_share.into()), ("wait", r.wait_share.into())]);
                 facts.extend([("top", share(r.top.as_ref())), ("top_wait", share(r.top_wait.as_ref()))]);
                 facts.extend([("aas", Fact::Number(r.aas)), ("query", Fact::text(r.query.to_string())), ("spark", spark(&r.spark))]);
+                facts.insert("waits", r.waits.map_or(Fact::Nothing, Fact::count));
+                measured(r.measured, &mut facts);
                 facts
             };
             sessions.iter().map(row).collect()
@@ -186,6 +192,10 @@ fn rows(answer: &Answer) -> Vec<Facts> {
                 sql(&r.sql, &mut facts);
                 facts.extend([("samples", Fact::count(r.samples)), ("sessions", Fact::count(r.sessions)), ("top", share(r.top.as_ref()))]);
                 facts.extend([("db", Fact::text(r.database.show())), ("user", Fact::text(r.user.show())), ("aas", Fact::Number(r.aas))]);
+                facts.insert("waits", r.waits.map_or(Fact::Nothing, Fact::count));
+                facts.insert("executions", r.executions.map_or(Fact::Nothing, |e| Fact::count(e.count)));
+                facts.insert("whole", r.executions.map_or(Fact::Nothing, |e| Fact::count(e.whole)));
+                facts.insert("mean", r.executions.and_then(|e| e.latency).map_or(Fact::Nothing, |l| Fact::Time(l.avg_ns)));
                 facts
             };
             queries.iter().map(row).collect()
@@ -195,11 +205,26 @@ fn rows(answer: &Answer) -> Vec<Facts> {
                 let mut facts = common(r.time_ns, r.db_share);
                 sql(&r.sql, &mut facts);
                 facts.extend([("name", Fact::text(&r.name)), ("samples", Fact::count(r.samples))]);
+                facts.insert("waits", r.waits.map_or(Fact::Nothing, Fact::count));
+                facts.insert("max", r.latency.map_or(Fact::Nothing, |l| Fact::Time(l.max_ns)));
                 facts
             };
             pairs.iter().map(row).collect()
         }
-        Body::Latency(_) | Body::Flow(_) => {}
+        Body::Latency(latency) => {
+            let row = |b: &pg_wait_tracer::analysis::answer::LatencyBar| {
+                Facts::from([("from", Fact::Time(b.from_ns)), ("waits", Fact::count(b.waits)), ("time", Fact::Time(b.time_ns))])
+            };
+            latency.bars.iter().filter(|b| b.waits > 0).map(row).collect()
+        }
+        Body::Flow(flow) => {
+            let name = |event| flow.nodes.iter().find(|n| n.event == event).map_or_else(String::new, |n| n.name.clone());
+            let row = |l: &pg_wait_tracer::analysis::answer::FlowLink| {
+                let facts = [("name", Fact::text(format!("{} > {}", name(l.from), name(l.to)))), ("count", Fact::count(l.count))];
+                Facts::from_iter(facts.into_iter().chain([("time", Fact::Time(l.time_ns))]))
+            };
+            flow.links.iter().map(row).collect()
+        }
         Body::Active { active, .. } => {
             let row = |r: &pg_wait_tracer::analysis::answer::ActiveRow| {
                 let mut facts = common(r.time_ns, None);
@@ -242,16 +267,40 @@ fn members(answer: &Answer) -> Facts {
         ("gaps", Fact::List(c.gaps.iter().map(span).collect())),
         ("ticks", Fact::count(c.ticks)),
         ("unread", Fact::count(c.unread)),
+        ("exact", Fact::Time(c.exact_ns)),
+        ("blocking", Fact::Time(c.blocking_ns)),
+        ("sampled", Fact::Time(c.sampled_ns)),
+        ("precise", Fact::List(c.precise.iter().map(|s| span(&s.span)).collect())),
+        ("lost", Fact::count(c.lost_records)),
+        ("unfollowed", Fact::Time(c.unfollowed_ns)),
         ("window", span(&answer.window)),
         ("start", Fact::text(jiff::Timestamp::from_nanosecond(answer.clock.wall(answer.window.start).into()).unwrap().to_string())),
     ]);
     match &answer.body {
         Body::Load(load) => facts.extend([("max_aas", Fact::Number(load.max_aas))]),
-        Body::TimeModel(m) => facts.extend([("io_worker_busy", m.io_worker_busy.into()), ("io_workers", Fact::count(m.io_workers))]),
+        Body::TimeModel(m) => {
+            facts.extend([("io_worker_busy", m.io_worker_busy.into()), ("io_workers", Fact::count(m.io_workers))]);
+            measured(m.waits, &mut facts);
+        }
         Body::Active { at, .. } => facts.extend([("at", at.map_or(Fact::Nothing, |at| Fact::text(seconds(at))))]),
+        Body::Latency(l) => facts.extend([
+            ("waits", Fact::count(l.waits)),
+            ("time", Fact::Time(l.time_ns)),
+            ("p50", l.latency.map_or(Fact::Nothing, |l| Fact::Time(l.p50_ns))),
+            ("p95", l.latency.map_or(Fact::Nothing, |l| Fact::Time(l.p95_ns))),
+            ("max", l.latency.map_or(Fact::Nothing, |l| Fact::Time(l.max_ns))),
+            ("columns", Fact::List(l.columns.iter().map(|c| Fact::count(c.waits.iter().sum::<u32>())).collect())),
+            ("seen", Fact::List(l.columns.iter().map(|c| Fact::Number(c.observed)).collect())),
+        ]),
+        Body::Flow(f) => facts.extend([("transitions", Fact::count(f.transitions))]),
         _ => {}
     }
     facts
+}
+
+fn measured(measured: Option<Measured>, facts: &mut Facts) {
+    let time = |pick: fn(&Measured) -> u64| measured.as_ref().map_or(Fact::Nothing, |m| Fact::Time(pick(m)));
+    facts.extend([("on_cpu", time(|m| m.cpu_ns)), ("runq", time(|m| m.runq_ns)), ("blocked", time(Measured::blocked_ns))]);
 }
 
 /// An instant in the scenario's own seconds.
@@ -276,6 +325,8 @@ fn question(expect: &Expect, length: i64) -> Question {
         "queries" => Ask::Queries,
         "query_events" => Ask::QueryEvents,
         "active" => Ask::Active,
+        "latency" => Ask::Latency { buckets: expect.buckets.max(1) },
+        "flow" => Ask::Flow,
         other => panic!("there is no question '{other}'"),
     };
     let filter = Filter::parse(&expect.filter).unwrap();
@@ -345,7 +396,13 @@ fn as_one(batches: &[Batch]) -> Recent {
     let news = batches.iter().flat_map(|b| b.news.clone()).collect();
     let last = batches.last().cloned().unwrap_or_default();
     let mut recent = Recent::new(usize::MAX);
-    recent.absorb(Batch { block: (!block.ticks().is_empty()).then(|| Arc::new(block)), news, ..last });
+    // Of intervals one block for each tier.
+    let intervals = [Fidelity::Exact, Fidelity::Blocking].map(|fidelity| {
+        let parts = || batches.iter().flat_map(|b| &b.intervals).filter(|b| b.fidelity() == fidelity);
+        parts().next().map(|_| Arc::new(Block::merge(parts().map(|b| b.as_ref()))))
+    });
+    let intervals = intervals.into_iter().flatten().collect();
+    recent.absorb(Batch { block: (!block.ticks().is_empty()).then(|| Arc::new(block)), intervals, news, ..last });
     recent
 }
 

@@ -127,6 +127,10 @@ fn doing(catalog: &Catalog, kind: BackendKind, r: &Record) -> Doing {
 fn begin<T: Trace>(trace: &T, at: Ts, runs: &mut Runs) {
     let catalog = trace.catalog();
     trace.scan_back(Span::new(Ts(0), at), &mut |block| {
+        if block.ticks().is_empty() {
+            // Intervals: how long it lasts is read from the ticks, which go on beside them.
+            return ControlFlow::Continue(());
+        }
         for r in block.records().rev() {
             let Some(run) = runs.get_mut(&r.session).filter(|run| run.open && r.span.end == run.start) else { continue };
             if r.event == run.event && doing(catalog, run.kind, &r) == run.doing {

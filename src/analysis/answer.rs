@@ -165,6 +165,9 @@ pub struct TimeModel {
     pub io_worker_busy: Option<f64>,
     /// I/O workers seen.
     pub io_workers: u32,
+    /// Where the time of waits (load, without CPU) went; only where it was measured.
+    #[serde(default)]
+    pub waits: Option<Measured>,
 }
 
 /// What a row of the time model stands for.

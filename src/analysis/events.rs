@@ -3,7 +3,7 @@
 use super::answer::EventRow;
 use super::meaning::Meaning;
 use super::observed::Observed;
-use super::tally::{Sum, Tally};
+use super::tally::{Row, Sum, Tally};
 use crate::trace::catalog::EventNames;
 use crate::trace::wait::{WaitClass, WaitEvent};
 use rustc_hash::FxHashMap;
@@ -15,6 +15,7 @@ struct Entry<'a> {
     /// The tally has a row per session and event, so that each row is another session.
     sessions: u32,
     line: &'a [u64],
+    row: Option<&'a Row>,
 }
 
 /// The rows, at most `limit` (0 = all), and how many there were.
@@ -27,12 +28,12 @@ pub fn events(tally: &Tally, seen: &Observed, names: &EventNames, limit: usize) 
             Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => continue,
         };
         let entry = entries.entry((row.key.event, idle)).or_default();
-        entry.sum.ns += row.sum.ns;
-        entry.sum.samples += row.sum.samples;
+        entry.sum.add(&row.sum);
         entry.sessions += 1;
         entry.line = tally.line(row);
+        entry.row = Some(row);
     }
-    let mut order: Vec<((WaitEvent, bool), Entry)> = entries.into_iter().filter(|(_, e)| e.sum.ns > 0).collect();
+    let mut order: Vec<((WaitEvent, bool), Entry)> = entries.into_iter().filter(|(_, e)| e.sum.ns > 0 || e.sum.waits > 0).collect();
     order.sort_unstable_by_key(|((event, idle), e)| (*idle, event.class() == WaitClass::Activity, Reverse(e.sum.ns), *event));
     let total = order.len();
     order.truncate(if limit == 0 { total } else { limit });
@@ -41,11 +42,11 @@ pub fn events(tally: &Tally, seen: &Observed, names: &EventNames, limit: usize) 
         name: names.name(event),
         class: event.class(),
         idle,
-        waits: None,
+        waits: e.sum.waits(),
         samples: e.sum.samples,
         time_ns: e.sum.ns,
-        latency: None,
-        measured: None,
+        latency: e.row.and_then(|row| tally.latency(row)),
+        measured: e.sum.measured(),
         db_share: if idle { None } else { tally.share(e.sum.ns) },
         aas: seen.aas(e.sum.ns),
         sessions: e.sessions,

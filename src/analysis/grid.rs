@@ -49,6 +49,11 @@ impl Grid {
         i
     }
 
+    /// The bucket that something which ends at `at` belongs to; what ends where a bucket ends is in that one.
+    pub fn bucket_ending(&self, at: Ts) -> usize {
+        self.bucket(Ts(at.0.saturating_sub(1)).max(self.window.start))
+    }
+
     /// Tells how many nanoseconds of `span` lie in which bucket.
     pub fn split(&self, span: Span, mut part: impl FnMut(usize, u64)) {
         let span = span.clip(self.window);

@@ -35,11 +35,11 @@ pub fn chart<T: Trace>(walk: &Walk<'_, T>, buckets: u16) -> Chart {
     let (mut load_ns, mut idle_ns) = (0, 0);
     let sessions = walk.pieces(|p| match p.meaning {
         Meaning::Load => {
-            load_ns += p.span.len();
-            let class = p.record.event.class().index();
-            grid.split(p.span, |i, ns| add(&mut time, i * CLASSES + class, ns));
+            load_ns += p.ns;
+            let class = p.event.class().index();
+            p.split(&grid, |i, ns| add(&mut time, i * CLASSES + class, ns));
         }
-        Meaning::Idle => idle_ns += p.span.len(),
+        Meaning::Idle => idle_ns += p.ns,
         Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => {}
     });
     let bucket_ns = walk.window.len() as f64 / n as f64;

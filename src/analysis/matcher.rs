@@ -65,6 +65,16 @@ impl Matcher {
         self.clauses.iter().any(|c| !c.what.is_empty())
     }
 
+    /// Whether any condition is on the event or its class.
+    pub fn looks_at_events(&self) -> bool {
+        self.clauses.iter().flat_map(|c| &c.what).any(|what| matches!(what, What::Class(_) | What::Event(_)))
+    }
+
+    /// Whether events are chosen by name or class, not only left out.
+    pub fn chooses_events(&self) -> bool {
+        self.clauses.iter().filter(|c| !c.exclude).flat_map(|c| &c.what).any(|what| matches!(what, What::Class(_) | What::Event(_)))
+    }
+
     /// What the filter says about a session.
     pub fn session(&self, id: SessionId, session: Option<&Session>) -> Verdict {
         let mut open = false;

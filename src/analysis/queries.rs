@@ -1,11 +1,11 @@
 //! A row per query, and a row per query and event; load only, most first. Load without a known query is a row like any other. Pure.
 
-use super::answer::{PairRow, QueryRow, Share, Sql};
+use super::answer::{Executions, PairRow, QueryRow, Share, Sql};
 use super::observed::Observed;
 use super::tally::{Row, Sum, Tally, add, top};
 use crate::trace::catalog::{Catalog, Named};
 use crate::trace::record::{QueryId, SessionId};
-use crate::trace::wait::{WaitClass, WaitEvent};
+use crate::trace::wait::WaitClass;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -16,13 +16,22 @@ pub fn sql(catalog: &Catalog, query: QueryId) -> Sql {
 }
 
 /// A row per query, at most `limit` (0 = all), and how many there were.
-pub fn queries(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize) -> (Vec<QueryRow>, usize) {
+pub fn queries(
+    tally: &Tally,
+    seen: &Observed,
+    catalog: &Catalog,
+    mut executions: FxHashMap<QueryId, Executions>,
+    limit: usize,
+) -> (Vec<QueryRow>, usize) {
     let load: Vec<&Row> = tally.load().collect();
     // Sorted by query, so that a query's rows are neighbours.
     let mut groups: Vec<(Sum, QueryId, &[&Row])> = load
         .chunk_by(|a, b| a.key.query == b.key.query)
         .filter_map(|rows| {
-            let sum = rows.iter().fold(Sum::default(), |s, r| Sum { ns: s.ns + r.sum.ns, samples: s.samples + r.sum.samples });
+            let sum = rows.iter().fold(Sum::default(), |mut s, r| {
+                s.add(&r.sum);
+                s
+            });
             Some((sum, rows.first()?.key.query, rows))
         })
         .filter(|(sum, _, _)| sum.ns > 0)
@@ -50,8 +59,8 @@ pub fn queries(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize) 
             aas: seen.aas(sum.ns),
             samples: sum.samples,
             sessions: count,
-            waits: None,
-            executions: None,
+            waits: sum.precise.then(|| rows.iter().filter(|r| r.key.event.class() != WaitClass::Cpu).map(|r| r.sum.waits).sum()),
+            executions: executions.remove(&query),
             database: session.map_or_else(Named::default, |s| s.database.clone()),
             user: session.map_or_else(Named::default, |s| s.user.clone()),
             classes,
@@ -64,20 +73,19 @@ pub fn queries(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize) 
 
 /// A row per query and event, at most `limit` (0 = all), and how many there were.
 pub fn pairs(tally: &Tally, catalog: &Catalog, limit: usize) -> (Vec<PairRow>, usize) {
-    let mut order: Vec<(QueryId, WaitEvent, Sum)> =
-        tally.load().filter(|r| r.sum.ns > 0).map(|r| (r.key.query, r.key.event, r.sum)).collect();
-    order.sort_unstable_by_key(|(query, event, sum)| (Reverse(sum.ns), *query, *event));
+    let mut order: Vec<&Row> = tally.load().filter(|r| r.sum.ns > 0 || r.sum.waits > 0).collect();
+    order.sort_unstable_by_key(|r| (Reverse(r.sum.ns), r.key.query, r.key.event));
     let total = order.len();
     order.truncate(if limit == 0 { total } else { limit });
-    let rows = order.into_iter().map(|(query, event, sum)| PairRow {
-        sql: sql(catalog, query),
-        event,
-        name: catalog.events.name(event),
-        waits: None,
-        samples: sum.samples,
-        time_ns: sum.ns,
-        latency: None,
-        db_share: tally.share(sum.ns),
+    let rows = order.into_iter().map(|r| PairRow {
+        sql: sql(catalog, r.key.query),
+        event: r.key.event,
+        name: catalog.events.name(r.key.event),
+        waits: r.sum.waits(),
+        samples: r.sum.samples,
+        time_ns: r.sum.ns,
+        latency: tally.latency(r),
+        db_share: tally.share(r.sum.ns),
     });
     (rows.collect(), total)
 }

@@ -3,7 +3,7 @@
 use super::answer::{SessionRow, Share, Who};
 use super::meaning::Meaning;
 use super::observed::Observed;
-use super::tally::{Row, Tally, add, top};
+use super::tally::{Row, Sum, Tally, add, top};
 use crate::trace::catalog::Catalog;
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::{WaitClass, WaitEvent};
@@ -52,9 +52,12 @@ pub fn sessions(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize)
         let mut events: FxHashMap<WaitEvent, u64> = FxHashMap::default();
         let mut classes = [0; WaitClass::ALL.len()];
         let (mut idle_ns, mut line) = (0, None);
+        let (mut whole, mut waits) = (Sum::default(), 0);
         for row in rows {
             match row.key.meaning {
                 Meaning::Load => {
+                    whole.add(&row.sum);
+                    waits += if row.key.event == WaitEvent::CPU { 0 } else { row.sum.waits };
                     *events.entry(row.key.event).or_default() += row.sum.ns;
                     add(&mut classes, row.key.event.class().index(), row.sum.ns);
                     line = Some(tally.line(row));
@@ -64,20 +67,21 @@ pub fn sessions(tally: &Tally, seen: &Observed, catalog: &Catalog, limit: usize)
             }
         }
         let cpu = events.get(&WaitEvent::CPU).copied().unwrap_or_default();
+        let off = events.get(&WaitEvent::OFF_CPU).copied().unwrap_or_default();
         let of_load = |ns: u64| (load > 0).then(|| ns as f64 / load as f64);
         SessionRow {
             who: who(catalog, session),
             time_ns: load,
             idle_ns,
             cpu_share: of_load(cpu),
-            wait_share: of_load(load - cpu),
+            wait_share: of_load(load - cpu - off),
             db_share: tally.share(load),
             aas: seen.aas(load),
-            top_wait: share(top(events.iter().filter(|(e, _)| **e != WaitEvent::CPU).map(|(e, ns)| (*e, *ns)))),
+            top_wait: share(top(events.iter().filter(|(e, _)| ![WaitEvent::CPU, WaitEvent::OFF_CPU].contains(e)).map(|(e, ns)| (*e, *ns)))),
             top: share(top(events)),
             classes,
-            waits: None,
-            measured: None,
+            waits: whole.precise.then_some(waits),
+            measured: whole.measured(),
             query: queries.remove(&session).and_then(top).map_or(QueryId::NONE, |(query, _)| query),
             spark: line.map_or_else(|| seen.nothing(), |line| seen.spark(line)),
         }

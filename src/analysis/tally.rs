@@ -1,8 +1,10 @@
 //! Time and observations per session, event and query, with their course over the window: what every table is made from. Pure.
 
+use super::answer::{Latency, Measured};
 use super::grid::Grid;
+use super::latency::Lengths;
 use super::meaning::Meaning;
-use super::walk::Walk;
+use super::walk::{Piece, Walk};
 use crate::trace::Trace;
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::WaitEvent;
@@ -38,6 +40,11 @@ impl Detail {
         matches!(self, Self::SessionEventAndQueries | Self::QueryEventAndSessions)
     }
 
+    /// Whether how long waits were is wanted, per row of the table.
+    fn has_lengths(self) -> bool {
+        matches!(self, Self::SessionEvent | Self::QueryEvent)
+    }
+
     fn has_event(self) -> bool {
         self != Self::Session
     }
@@ -47,7 +54,8 @@ impl Detail {
         match self {
             Self::Event | Self::SessionEvent => Key { session: SessionId::default(), query: QueryId::NONE, ..key },
             Self::Session | Self::SessionEventAndQueries => Key { event: WaitEvent::CPU, query: QueryId::NONE, ..key },
-            Self::QueryEvent | Self::QueryEventAndSessions => Key { event: WaitEvent::CPU, session: SessionId::default(), ..key },
+            Self::QueryEvent => key,
+            Self::QueryEventAndSessions => Key { event: WaitEvent::CPU, session: SessionId::default(), ..key },
         }
     }
 }
@@ -65,13 +73,48 @@ pub struct Key {
     pub meaning: Meaning,
 }
 
-/// Time and sampled observations.
+/// Time, observations and waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Nanoseconds.
     pub ns: u64,
-    /// Observations.
+    /// Sampled observations.
     pub samples: u64,
+    /// Waits that ended.
+    pub waits: u64,
+    /// Whether any row was exact or blocking.
+    pub precise: bool,
+    /// What of the time was measured, and where it went.
+    pub measured: Measured,
+}
+
+impl Sum {
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
+        self.ns += other.ns;
+        self.samples += other.samples;
+        self.waits += other.waits;
+        self.precise |= other.precise;
+        self.measured.time_ns += other.measured.time_ns;
+        self.measured.cpu_ns += other.measured.cpu_ns;
+        self.measured.runq_ns += other.measured.runq_ns;
+    }
+
+    fn take(&mut self, p: &Piece) {
+        let measured = p.measured.unwrap_or_default();
+        let (samples, waits) = (u64::from(p.samples), u64::from(p.ended));
+        self.add(&Self { ns: p.ns, samples, waits, precise: p.measured.is_some(), measured });
+    }
+
+    /// Waits, where they can be counted.
+    pub fn waits(&self) -> Option<u64> {
+        self.precise.then_some(self.waits)
+    }
+
+    /// Where time went, where it was measured.
+    pub fn measured(&self) -> Option<Measured> {
+        self.precise.then_some(self.measured)
+    }
 }
 
 /// One key's part.
@@ -81,7 +124,7 @@ pub struct Row {
     pub key: Key,
     /// How much.
     pub sum: Sum,
-    /// Where the course of its row of the table is kept.
+    /// Its row of the table: which course and which lengths are its.
     line: usize,
 }
 
@@ -107,6 +150,7 @@ pub struct Tally {
     /// Courses, one behind the other, `points` long each.
     lines: Vec<u64>,
     points: usize,
+    lengths: Vec<Lengths>,
 }
 
 impl Tally {
@@ -121,23 +165,29 @@ impl Tally {
             let key = Key {
                 session: if detail.has_session() { r.session } else { SessionId::default() },
                 query: if detail.has_query() { r.query } else { QueryId::NONE },
-                event: if detail.has_event() { r.event } else { WaitEvent::CPU },
+                event: if detail.has_event() { p.event } else { WaitEvent::CPU },
                 meaning: p.meaning,
             };
             let place = *places.entry(key).or_insert_with(|| {
-                let line = *courses.entry(detail.has_line(key)).or_insert(this.lines.len());
-                this.lines.resize(this.lines.len().max(line + this.points), 0);
+                let next = courses.len();
+                let line = *courses.entry(detail.has_line(key)).or_insert(next);
+                this.lines.resize(this.lines.len().max((line + 1) * this.points), 0);
                 this.rows.push(Row { key, sum: Sum::default(), line });
                 this.rows.len() - 1
             });
             let Some(row) = this.rows.get_mut(place) else { return };
-            row.sum.ns += p.span.len();
-            row.sum.samples += u64::from(p.samples);
-            if let (Some(grid), Some(line)) = (grid, this.lines.get_mut(row.line..row.line + this.points)) {
-                grid.split(p.span, |i, ns| add(line, i, ns));
+            row.sum.take(p);
+            if let (Some(grid), Some(line)) = (grid, this.lines.get_mut(row.line * this.points..(row.line + 1) * this.points)) {
+                p.split(grid, |i, ns| add(line, i, ns));
+            }
+            if p.ended && detail.has_lengths() {
+                this.lengths.resize(this.lengths.len().max(row.line + 1), Lengths::default());
+                if let Some(lengths) = this.lengths.get_mut(row.line) {
+                    lengths.add(r.length());
+                }
             }
             match p.meaning {
-                Meaning::Load if detail.has_runs() => *this.runs.entry((r.session, r.query)).or_default() += p.span.len(),
+                Meaning::Load if detail.has_runs() => *this.runs.entry((r.session, r.query)).or_default() += p.ns,
                 Meaning::IoWorkerBusy | Meaning::IoWorkerIdle => {
                     workers.insert(r.session);
                 }
@@ -165,7 +215,12 @@ impl Tally {
 
     /// The course of the table's row that a row belongs to.
     pub fn line(&self, row: &Row) -> &[u64] {
-        self.lines.get(row.line..row.line + self.points).unwrap_or_default()
+        self.lines.get(row.line * self.points..(row.line + 1) * self.points).unwrap_or_default()
+    }
+
+    /// How long the waits of the table's row that a row belongs to were; `None` where that is not known.
+    pub fn latency(&self, row: &Row) -> Option<Latency> {
+        self.lengths.get(row.line).and_then(Lengths::latency)
     }
 
     /// `ns` as a share of DB Time; `None` when there is no DB Time.

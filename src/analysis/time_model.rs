@@ -3,7 +3,7 @@
 use super::answer::{ModelKey, ModelRow, TimeModel};
 use super::meaning::Meaning;
 use super::observed::Observed;
-use super::tally::{Row, Tally};
+use super::tally::{Row, Sum, Tally};
 use crate::trace::catalog::EventNames;
 use crate::trace::wait::{WaitClass, WaitEvent};
 use std::cmp::Reverse;
@@ -53,9 +53,16 @@ pub fn time_model(tally: &Tally, seen: &Observed, names: &EventNames, whole: boo
     };
     let events = descending(events);
     let mut rows = vec![row(ModelKey::DbTime, "DB Time", 0, &all)];
-    for (class, total) in descending(classes) {
+    let off = classes.remove(&WaitClass::OffCpu).filter(|total| total.ns > 0);
+    let on = classes.remove(&WaitClass::Cpu).filter(|total| total.ns > 0);
+    // What was not on the CPU stands right behind what was.
+    let both = on.as_ref().map_or(0, |t| t.ns).max(u64::from(off.is_some()));
+    let mut classes: Vec<(WaitClass, Total)> = descending(classes);
+    let place = classes.partition_point(|(_, total)| total.ns > both);
+    classes.splice(place..place, [(WaitClass::Cpu, on), (WaitClass::OffCpu, off)].into_iter().filter_map(|(c, t)| Some((c, t?))));
+    for (class, total) in classes {
         rows.push(row(ModelKey::Class(class), names.class(class), 1, &total));
-        if class != WaitClass::Cpu {
+        if !matches!(class, WaitClass::Cpu | WaitClass::OffCpu) {
             let inside = events.iter().filter(|(e, _)| e.class() == class);
             rows.extend(inside.map(|(e, total)| row(ModelKey::Event(*e), &names.name(*e), 2, total)));
         }
@@ -64,7 +71,9 @@ pub fn time_model(tally: &Tally, seen: &Observed, names: &EventNames, whole: boo
     rows.extend(descending(idle).iter().map(|(e, total)| row(ModelKey::IdleEvent(*e), &names.name(*e), 1, total)));
     let worked = tally.io_busy_ns + tally.io_idle_ns;
     let io_worker_busy = (whole && worked > 0).then(|| tally.io_busy_ns as f64 / worked as f64);
-    TimeModel { rows, io_worker_busy, io_workers: if whole { tally.io_workers } else { 0 } }
+    let mut waits = Sum::default();
+    tally.load().filter(|row| !matches!(row.key.event.class(), WaitClass::Cpu | WaitClass::OffCpu)).for_each(|row| waits.add(&row.sum));
+    TimeModel { rows, waits: waits.measured(), io_worker_busy, io_workers: if whole { tally.io_workers } else { 0 } }
 }
 
 /// What has time, most first; of equals the smaller key first.

@@ -2,6 +2,7 @@
 //!
 //! The same scenario always gives the same records, played at once or in real time.
 
+pub mod intervals;
 pub mod line;
 pub mod scenario;
 
@@ -13,6 +14,7 @@ use crate::trace::recent::{Batch, Recent};
 use crate::trace::record::{Fidelity, QueryId, SessionId, State};
 use crate::trace::wait::WaitEvent;
 use anyhow::Result;
+use intervals::Lanes;
 use line::{Does, Stretch};
 use rustc_hash::FxHashSet;
 use scenario::{Actor, Scenario};
@@ -40,6 +42,7 @@ pub struct Script {
     present: Vec<Option<SessionId>>,
     next_session: u32,
     known: FxHashSet<QueryId>,
+    lanes: Lanes,
     introduced: bool,
     now: i64,
     health: Health,
@@ -79,6 +82,7 @@ impl Script {
             present,
             next_session: 1,
             known: FxHashSet::default(),
+            lanes: Lanes::default(),
             introduced: false,
             now: 0,
             health,
@@ -102,13 +106,8 @@ impl Script {
             let progress = script.drain(&mut feed, Duration::ZERO)?;
             script.refresh(&mut feed);
             let block = feed.builder.seal().map(Arc::new);
-            batches.push(Batch {
-                block,
-                news: std::mem::take(&mut feed.news),
-                health: script.health(),
-                clock: script.clock(),
-                ..Batch::default()
-            });
+            let intervals = feed.intervals.seal().into_iter().map(Arc::new).collect();
+            batches.push(Batch { block, intervals, news: std::mem::take(&mut feed.news), health: script.health(), clock: script.clock() });
             if progress == Progress::Ended {
                 return Ok(batches);
             }
@@ -179,7 +178,7 @@ impl Script {
                     feed.builder.unread();
                     self.health.unread += 1;
                 }
-                Does::Seen { mix, query, state } => {
+                Does::Seen { mix, query, state, .. } => {
                     if *query != QueryId::NONE && self.known.insert(*query) {
                         feed.news.extend(self.scenario.queries.get(query).map(|q| News::Query(*query, q.clone())));
                     }
@@ -187,6 +186,7 @@ impl Script {
                 }
             }
         }
+        self.lanes.advance(&self.scenario, &self.present, self.now, &mut feed.intervals);
     }
 
     fn introduce(&mut self, feed: &mut Feed) {
@@ -284,6 +284,7 @@ impl Capture for Script {
     }
 
     fn refresh(&mut self, feed: &mut Feed) {
+        self.lanes.tell(&mut feed.intervals);
         let at = self.now - self.round * self.scenario.length;
         for (actor, present) in self.scenario.actors.iter().zip(&self.present) {
             if let (Some(id), Some(activity)) = (present, self.activity(actor, at)) {

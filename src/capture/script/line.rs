@@ -30,6 +30,10 @@ pub enum Does {
         query: QueryId,
         /// Its `state`.
         state: State,
+        /// On-CPU time over the whole stretch, where it is seen exactly; all of it without a wait and none in one when not given.
+        cpu: Option<i64>,
+        /// Time it could run and had no CPU.
+        runq: Option<i64>,
     },
 }
 
@@ -79,7 +83,7 @@ pub fn range(text: &str, end: i64) -> Result<(i64, i64)> {
     Ok((from, to))
 }
 
-/// Reads `2s..8s EVENT [STATE] [query=ID]`.
+/// Reads `2s..8s EVENT [STATE] [query=ID] [cpu=LENGTH] [runq=LENGTH]`.
 ///
 /// EVENT is `CPU`, `Class:Event`, a hexadecimal id, `unread`, or a mix such as `CPU@5,IO:DataFileRead@3`. Without a STATE, a process that has
 /// one is `active`, or `idle` in `Client:ClientRead`. A query id stays until another is given or a command begins, as the server's does.
@@ -87,10 +91,14 @@ pub fn stretch(text: &str, kind: BackendKind, before: Option<&Stretch>, end: i64
     let mut words = text.split_whitespace();
     let (from, to) = range(words.next().context("an empty line; write for example 2s..8s CPU")?, end)?;
     let event = words.next().context("the event is missing; write for example 2s..8s CPU")?;
-    let (mut state, mut query) = (None, None);
+    let (mut state, mut query, mut cpu, mut runq) = (None, None, None, None);
     for word in words {
         if let Some(id) = word.strip_prefix("query=") {
             query = Some(QueryId::parse(id).with_context(|| format!("'{id}' is no query id"))?);
+        } else if let Some(length) = word.strip_prefix("cpu=") {
+            cpu = Some(time(length)?);
+        } else if let Some(length) = word.strip_prefix("runq=") {
+            runq = Some(time(length)?);
         } else {
             state = Some(self::state(word)?);
         }
@@ -110,7 +118,7 @@ pub fn stretch(text: &str, kind: BackendKind, before: Option<&Stretch>, end: i64
         Does::Unread => None,
     });
     let query = query.or(last.filter(|_| !state.in_command())).unwrap_or(QueryId::NONE);
-    Ok(Stretch { from, to, does: Does::Seen { mix, query, state } })
+    Ok(Stretch { from, to, does: Does::Seen { mix, query, state, cpu, runq } })
 }
 
 /// Whether processes of this kind run commands.
@@ -184,10 +192,16 @@ mod tests {
     fn stretches_say_what_is_not_written() {
         let lock = read("2s..8s Lock:transactionid query=42", None).unwrap();
         assert_eq!((lock.from, lock.to), (2 * S, 8 * S));
-        assert_eq!(lock.does, Does::Seen { mix: vec![(WaitEvent(0x0300_0005), 1)], query: QueryId(42), state: State::Active });
+        assert_eq!(
+            lock.does,
+            Does::Seen { mix: vec![(WaitEvent(0x0300_0005), 1)], query: QueryId(42), state: State::Active, cpu: None, runq: None }
+        );
         let idle = read("8s.. Client:ClientRead", Some(&lock)).unwrap();
         assert_eq!(idle.to, 30 * S);
-        assert_eq!(idle.does, Does::Seen { mix: vec![(WaitEvent::CLIENT_READ, 1)], query: QueryId(42), state: State::Idle });
+        assert_eq!(
+            idle.does,
+            Does::Seen { mix: vec![(WaitEvent::CLIENT_READ, 1)], query: QueryId(42), state: State::Idle, cpu: None, runq: None }
+        );
         let Does::Seen { query, .. } = read("9s.. CPU", Some(&idle)).unwrap().does else { panic!() };
         assert_eq!(query, QueryId::NONE);
         let Does::Seen { mix, .. } = read("0s..1s CPU@5,0x0A000015@3", None).unwrap().does else { panic!() };

@@ -2,7 +2,9 @@
 //!
 //! A sample taken at an instant finds what the session did up to that instant, so `2s..8s` is exactly six seconds whatever the rate.
 
+use super::intervals::Watched;
 use super::line::{self, Does, Stretch};
+use crate::capture::command::Kind;
 use crate::pg::names::event_names;
 use crate::trace::catalog::{BackendKind, EventNames, Named, Query, Server, Session, TextSource};
 use crate::trace::health::{Access, Health, Link};
@@ -33,6 +35,8 @@ pub struct Scenario {
     pub names: EventNames,
     /// Stretches in which ticks are taken, in order, with the ticks per second.
     pub shifts: Vec<Shift>,
+    /// Exact and blocking windows, in order.
+    pub windows: Vec<Watched>,
     /// The sessions.
     pub actors: Vec<Actor>,
     /// The queries.
@@ -129,6 +133,8 @@ struct File {
     rate: Option<Rate>,
     #[serde(default)]
     gaps: Vec<String>,
+    #[serde(default)]
+    windows: Vec<String>,
     #[serde(default)]
     server: ServerText,
     #[serde(default)]
@@ -267,6 +273,7 @@ impl File {
             up,
             names,
             shifts: shifts(self.rate.unwrap_or(Rate::Always(10)), &self.gaps, length)?,
+            windows: windows(&self.windows, length, &actors)?,
             actors,
             queries,
             reports,
@@ -304,6 +311,29 @@ fn shifts(rate: Rate, gaps: &[String], length: i64) -> Result<Vec<Shift>> {
     }
     shifts.sort_by_key(|s| s.from);
     Ok(shifts)
+}
+
+fn windows(lines: &[String], length: i64, actors: &[Actor]) -> Result<Vec<Watched>> {
+    let mut windows: Vec<Watched> = Vec::new();
+    for text in lines {
+        let place = || format!("windows \"{text}\"");
+        let (range, kind) = text.split_once(' ').context("write for example \"2s..4s exact\"").with_context(place)?;
+        let (from, to) = line::range(range, length).with_context(place)?;
+        let kind = match kind.trim() {
+            "exact" => Kind::Exact,
+            "blocking" => Kind::Blocking,
+            other => return Err(anyhow!("'{other}' is neither exact nor blocking")).with_context(place),
+        };
+        if windows.last().is_some_and(|w| w.to > from) {
+            return Err(anyhow!("it begins before the one above ends")).with_context(place);
+        }
+        windows.push(Watched { from: from.max(0), to: to.min(length), kind });
+    }
+    let drawn = |does: &Does| matches!(does, Does::Seen { mix, .. } if mix.len() > 1);
+    if !windows.is_empty() && actors.iter().flat_map(|a| &a.does).any(|s| drawn(&s.does)) {
+        bail!("windows see every wait: a session that does one of several events by chance cannot be seen so");
+    }
+    Ok(windows)
 }
 
 fn rate_line(text: &str, length: i64) -> Result<(i64, i64, u32)> {
