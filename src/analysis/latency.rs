@@ -177,7 +177,9 @@ mod tests {
         #[test]
         fn percentiles_are_the_nearest_ranks_within_one_per_cent(values in prop::collection::vec(prop_oneof![0u64..200, 0u64..1 << 20, 0u64..1 << 45], 1..300)) {
             let mut lengths = Lengths::default();
-            values.iter().for_each(|v| lengths.add(*v));
+            for v in &values {
+                lengths.add(*v);
+            }
             let mut sorted = values;
             sorted.sort_unstable();
             let truth = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100) - 1] as f64;

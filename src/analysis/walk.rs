@@ -273,8 +273,10 @@ impl<'a, T: Trace> Walk<'a, T> {
             }
         });
         let mut left = Vec::new();
-        seen.iter().for_each(|s| without(s.span, &exact, &mut left));
-        seen = left.into_iter().map(|span| Stretch { span, fidelity: Fidelity::Sampled }).collect();
+        for stretch in seen {
+            without(stretch.span, &exact, &mut left);
+        }
+        let mut seen: Vec<Stretch> = left.into_iter().map(|span| Stretch { span, fidelity: Fidelity::Sampled }).collect();
         seen.extend(self.precise.stretches().iter().map(|s| Stretch { span: s.span.clip(self.window), ..*s }));
         seen.retain(|s| !s.span.is_empty());
         seen.sort_unstable_by_key(|s| s.span.start);
