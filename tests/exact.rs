@@ -295,6 +295,10 @@ impl Accounts {
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let (pids, stopped) = (pids.to_vec(), stop.clone());
         let thread = std::thread::spawn(move || {
+            // There are more runnable processes than CPUs: this one is to have its turn every few milliseconds.
+            let me = std::fs::read_link("/proc/thread-self").unwrap();
+            let id = me.file_name().unwrap();
+            assert!(std::process::Command::new("chrt").args(["-f", "-p", "1"]).arg(id).status().unwrap().success());
             let mut seen = BTreeMap::<i32, Vec<(Ts, u64)>>::new();
             while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
                 for pid in &pids {
@@ -349,7 +353,7 @@ fn cpu_time_is_the_kernels() {
         watch.run(Duration::from_millis(300));
         watch.open(kind, None);
         let accounts = Accounts::follow(&pids);
-        watch.run(SECONDS(9));
+        watch.run(SECONDS(13));
         let accounts = accounts.finish();
         watch.run(Duration::from_millis(600));
         let health = watch.close();
@@ -358,16 +362,16 @@ fn cpu_time_is_the_kernels() {
         let by_session = captured.by_session();
         for pid in &pids {
             let rows = &by_session[&session(&watch, *pid).0];
-            // From one end of a row to another: what a row has on the CPU is not evenly spread over it.
+            // Over ten seconds, from one end of a row to another: what a row has on the CPU is not evenly spread over it.
             let known: Vec<(Ts, f64)> = rows.iter().filter_map(|r| Some((r.span.end, accounts.at(*pid, r.span.end)?))).collect();
             let ((from, first), (to, last)) = (*known.first().unwrap(), *known.last().unwrap());
-            assert!(to.since(from) > 7_000_000_000, "{kind:?} pid {pid}: {known:?}");
+            assert!(to.since(from) > 9_000_000_000, "{kind:?} pid {pid}: {known:?}");
             let kernel = (last - first) / 1e6;
             let inside = rows.iter().filter(|r| r.span.start >= from && r.span.end <= to);
             let ours: f64 = inside.map(|r| r.detail.unwrap().cpu_ns as f64 / 1e6).sum();
             println!("{kind:?} pid {pid}: kernel {kernel:.1} ms, ours {ours:.1} ms, {:+.2} %", 100.0 * (ours / kernel - 1.0));
             // A tick's worth at either end: the kernel updates a running process's account at ticks.
-            assert!((ours - kernel).abs() < 0.01 * kernel + 8.0, "{kind:?}: kernel {kernel} ms, ours {ours} ms");
+            assert!((ours - kernel).abs() < 0.01 * kernel + 5.0, "{kind:?}: kernel {kernel} ms, ours {ours} ms");
         }
         println!("untold {:.4} %, {health:?}", untold * 100.0);
         assert!(untold < 0.001, "{untold}");

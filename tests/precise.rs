@@ -25,14 +25,19 @@ const BEGIN: u64 = 1_000;
 const TICK: u64 = 10;
 const TICKS: usize = 60;
 
-/// One window: from where to where, which tier, where blocks are sealed, and per session where a row ends, in what it was, how much of it was on
-/// the CPU (per cent), and a hole.
+/// Where rows of a session end, and in what it was up to there and how much of it on the CPU; and its hole.
+type Lane = (Vec<(u64, usize, u64)>, Option<Span>);
+
+/// A whole row: when, what, per cent on the CPU, and whether it ends where it ends.
+type Whole = (Span, usize, u64, bool);
+
+/// One window: from where to where, which tier, where blocks are sealed, and each session's rows.
 #[derive(Debug, Clone)]
 struct Precise {
     span: Span,
     fidelity: Fidelity,
     seals: Vec<u64>,
-    rows: Vec<(Vec<(u64, usize, u64)>, Option<Span>)>,
+    rows: Vec<Lane>,
 }
 
 fn precise(from: u64, to: u64) -> impl Strategy<Value = Option<Precise>> {
@@ -69,14 +74,14 @@ fn story() -> impl Strategy<Value = Story> {
         .prop_map(|(ticks, a, b)| Story { ticks, windows: a.into_iter().chain(b).collect() })
 }
 
-/// Whole rows of a session inside a window, in order: (span, event, per cent on the CPU, whether it ends where it ends).
-fn rows(w: &Precise, session: usize) -> Vec<(Span, usize, u64, bool)> {
+/// Whole rows of a session inside a window, in order.
+fn rows(w: &Precise, session: usize) -> Vec<Whole> {
     let (cuts, hole) = &w.rows[session];
     let mut cuts: Vec<(u64, usize, u64)> = cuts.iter().copied().filter(|c| c.0 > w.span.start.0 && c.0 < w.span.end.0).collect();
     cuts.sort_unstable();
     cuts.dedup_by_key(|c| c.0);
     cuts.push((w.span.end.0, session, 50));
-    let mut out: Vec<(Span, usize, u64, bool)> = Vec::new();
+    let mut out: Vec<Whole> = Vec::new();
     let mut from = w.span.start;
     for (at, event, cpu) in cuts {
         let span = Span::new(from, Ts(at));
@@ -161,14 +166,13 @@ impl Story {
     /// The obvious implementation: at each nanosecond, what each session was in, and how it was seen. CPU is on and off the CPU together.
     fn times(&self, window: Span) -> (BTreeMap<(u32, u32), u64>, [u64; 3]) {
         let (mut times, mut seen) = (BTreeMap::new(), [0; 3]);
-        let whole: Vec<Vec<Vec<(Span, usize, u64, bool)>>> =
-            self.windows.iter().map(|w| (0..SESSIONS as usize).map(|id| rows(w, id)).collect()).collect();
+        let whole: Vec<Vec<Vec<Whole>>> = self.windows.iter().map(|w| (0..SESSIONS as usize).map(|id| rows(w, id)).collect()).collect();
         for ns in window.start.0..window.end.0 {
             let in_span = |s: &Span| s.start.0 <= ns && ns < s.end.0;
             let watched = self.windows.iter().position(|w| in_span(&w.span));
             let tick = ns.checked_sub(BEGIN).map(|t| (t / TICK) as usize).filter(|t| *t < TICKS);
             match watched {
-                Some(w) => seen[if self.windows[w].fidelity == Fidelity::Exact { 0 } else { 1 }] += 1,
+                Some(w) => seen[usize::from(self.windows[w].fidelity == Fidelity::Blocking)] += 1,
                 None => seen[2] += u64::from(tick.is_some()),
             }
             for id in 0..SESSIONS {

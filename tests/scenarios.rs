@@ -220,8 +220,8 @@ fn rows(answer: &Answer) -> Vec<Facts> {
         Body::Flow(flow) => {
             let name = |event| flow.nodes.iter().find(|n| n.event == event).map_or_else(String::new, |n| n.name.clone());
             let row = |l: &pg_wait_tracer::analysis::answer::FlowLink| {
-                let facts = [("name", Fact::text(format!("{} > {}", name(l.from), name(l.to)))), ("count", Fact::count(l.count))];
-                Facts::from_iter(facts.into_iter().chain([("time", Fact::Time(l.time_ns))]))
+                let pair = format!("{} > {}", name(l.from), name(l.to));
+                Facts::from([("name", Fact::text(pair)), ("count", Fact::count(l.count)), ("time", Fact::Time(l.time_ns))])
             };
             flow.links.iter().map(row).collect()
         }
@@ -399,7 +399,7 @@ fn as_one(batches: &[Batch]) -> Recent {
     // Of intervals one block for each tier.
     let intervals = [Fidelity::Exact, Fidelity::Blocking].map(|fidelity| {
         let parts = || batches.iter().flat_map(|b| &b.intervals).filter(|b| b.fidelity() == fidelity);
-        parts().next().map(|_| Arc::new(Block::merge(parts().map(|b| b.as_ref()))))
+        parts().next().map(|_| Arc::new(Block::merge(parts().map(AsRef::as_ref))))
     });
     let intervals = intervals.into_iter().flatten().collect();
     recent.absorb(Batch { block: (!block.ticks().is_empty()).then(|| Arc::new(block)), intervals, news, ..last });
