@@ -516,6 +516,11 @@ fn nothing_is_lost_at_full_rate_and_a_tiny_ring_says_what_it_lost() {
             captured.rows.len(),
             untold * 100.0
         );
+        let cpu = |open: bool| -> u64 {
+            let mine = captured.rows.iter().filter(|r| r.event == WaitEvent::CPU && r.state.in_command() == open);
+            mine.map(|r| r.detail.unwrap().cpu_ns).sum()
+        };
+        println!("on the CPU: {:.1} ms in commands, {:.1} ms between", cpu(true) as f64 / 1e6, cpu(false) as f64 / 1e6);
         assert_eq!(health.lost_records, counted);
         if ring.is_none() {
             assert_eq!((counted, holes), (0, 0));
@@ -776,4 +781,58 @@ fn queries_get_their_time_and_a_wait_without_end_is_seen_while_it_lasts() {
         load as f64 / 1e9
     );
     assert!(attributed as f64 > 0.999 * load as f64, "{attributed} of {load}");
+}
+
+#[test]
+fn statements_without_ids_are_told_apart_by_their_text() {
+    for version in ["13", "18"] {
+        for kind in [Kind::Exact, Kind::Blocking] {
+            let Some(server) = Server::start(version, &Options::new()) else { return };
+            server.pgbench(&["-i", "-q"]).finish();
+            let mut watch = Watch::windows(&server, free());
+            let load = server.pgbench(&["-n", "-c", "3", "-T", "3"]);
+            watch.run(Duration::from_millis(500));
+            watch.open(kind, None);
+            watch.run(SECONDS(2));
+            watch.close();
+            drop(load.finish());
+            let captured = watch.captured(kind);
+            let catalog = watch.trace.0.catalog();
+            let (mut all, mut named) = (0, 0);
+            let mut times: BTreeMap<&str, u64> = BTreeMap::new();
+            for (session, rows) in captured.by_session() {
+                if catalog.sessions.get(&SessionId(session)).is_none_or(|s| s.application.as_ref() != "pgbench") {
+                    continue;
+                }
+                for (i, r) in rows.iter().enumerate() {
+                    if catalog.events.is_idle(r.event) || r.event == WaitEvent::CPU && !r.state.in_command() {
+                        continue;
+                    }
+                    all += r.span.len();
+                    let text = catalog.queries.get(&r.query).map_or("", |q| q.text.as_ref());
+                    *times.entry(text).or_default() += r.span.len();
+                    named += if text.contains("pgbench_") || text == "begin;" || text == "end;" { r.span.len() } else { 0 };
+                    if text.is_empty() && std::env::var_os("PGWT_SHOW_GAPS").is_some() {
+                        for r in &rows[i.saturating_sub(2)..(i + 3).min(rows.len())] {
+                            println!(
+                                "   {session} {} {:?} {:#x} {:?} {} {:?}",
+                                r.span.start.0,
+                                r.span.len(),
+                                r.event.0,
+                                r.state,
+                                r.query,
+                                r.detail
+                            );
+                        }
+                        println!();
+                    }
+                }
+            }
+            for (text, ns) in &times {
+                println!("{:>10.2} ms {text}", *ns as f64 / 1e6);
+            }
+            println!("{version} {kind:?}: {:.3} % of {:.2} s", 100.0 * named as f64 / all as f64, all as f64 / 1e9);
+            assert!(named as f64 > 0.998 * all as f64, "{version} {kind:?}: {named} of {all}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ const volatile bool read_row = true;
 const volatile u32 postmaster = 0;
 const volatile u32 ring_size = 1024; /* a power of two */
 const volatile u32 at_state = 0, at_times = 0, at_query = 0; /* in PgBackendStatus; at_query 0: the version has none */
+const volatile u32 at_text = 0; /* of the pointer to the text; 0: none is wanted */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -57,6 +58,14 @@ struct {
 	__type(key, u32);
 	__type(value, struct tally);
 } tallies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct text);
+} texts SEC(".maps");
 
 #define now() bpf_ktime_get_ns()
 #define READ(x) (*(volatile typeof(x) *)&(x))
@@ -152,6 +161,31 @@ static __always_inline void look_at_row(struct track *t, struct row *row)
 	row->seen = 1;
 }
 
+/* Keeps the text of a statement that has no query id, once. It is there until the next one: user space would come too late. */
+static __always_inline u32 keep_text(struct track *k, const struct row *row)
+{
+	if (!at_text || !row->seen || row->query || !row->activity_start || row->activity_start == k->text_of)
+		return 0;
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring *ring = bpf_map_lookup_elem(&rings, &cpu);
+	if (!ring)
+		return 0;
+	u32 place = cpu * TEXTS + (__sync_fetch_and_add(&ring->texts, 1) & (TEXTS - 1));
+	struct text *text = bpf_map_lookup_elem(&texts, &place);
+	u64 at = 0;
+	if (!text || bpf_probe_read_user(&at, sizeof at, (void *)(k->status + at_text)) || !at)
+		return 0;
+	__sync_lock_test_and_set(&text->pid, 0);
+	long len = bpf_probe_read_user_str(text->sql, TEXT_BYTES, (void *)at);
+	if (len <= 1)
+		return 0;
+	text->len = len;
+	text->activity_start = row->activity_start;
+	__sync_lock_test_and_set(&text->pid, k->pid);
+	k->text_of = row->activity_start;
+	return place + 1;
+}
+
 /*
  * On-CPU time up to `t`, of a process that is on the CPU. When no switch of it was seen it has been there since it was taken in: had it got
  * the CPU later, that would have been one.
@@ -187,6 +221,7 @@ static __always_inline void fill(struct record *r, struct track *k, u32 index, e
 	r->runq_out = 0;
 	r->frame = 0;
 	r->now = 0;
+	r->text = 0;
 	r->old = k->event;
 	r->pid = k->pid;
 	r->turn = k->turn;
@@ -223,6 +258,7 @@ int on_write(struct bpf_perf_event_data *ctx)
 		r->runq = k->runq;
 		r->now = event;
 		look_at_row(k, &r->row);
+		r->text = keep_text(k, &r->row);
 	}
 	k->at = t;
 	k->event = event;
@@ -301,6 +337,8 @@ static __always_inline void runs(struct track *k, u32 index, u64 t)
 			r->runq_out = k->runq_out;
 			r->frame = k->frame;
 			r->row = k->row;
+			r->text = k->text;
+			k->text = 0;
 			commit(r, seq);
 		}
 	}
@@ -351,8 +389,10 @@ static __always_inline void leaves(struct track *k, u32 index, struct task_struc
 		k->cpu_out = k->cpu;
 		k->runq_out = k->runq;
 		k->frame = event >> 24 == IO_CLASS ? frame_of(task) : 0;
-		if (event)
+		if (event) {
 			look_at_row(k, &k->row);
+			k->text = keep_text(k, &k->row);
+		}
 	}
 	end(k);
 }

@@ -38,6 +38,18 @@ struct record {
 	enum kind kind;
 	u16 track;
 	u16 spare;
+	u32 text;   /* place of the statement's text + 1; 0 none */
+	u32 spare2;
+};
+
+/* The text of a statement for which the server shows no query id. Each CPU has its own places and takes them in turn: an old text is overwritten. */
+#define TEXTS 2048 /* per CPU; a power of two */
+#define TEXT_BYTES 1024
+struct text {
+	s64 activity_start; /* of the statement */
+	u32 pid;            /* written last; 0 while it is written */
+	u32 len;            /* the 0 at the end included */
+	char sql[TEXT_BYTES];
 };
 
 /* A process that is followed. The first part is written by user space while the pid table does not yet lead here, the rest by BPF. */
@@ -63,6 +75,9 @@ struct track {
 	u32 event;   /* exact: last value written; blocking: slept in */
 	u16 asleep;  /* out of the CPU to sleep, not for another to run */
 	u16 known;   /* a switch of it was seen */
+	u32 text;    /* blocking: that of the sleep it is in */
+	u32 spare;
+	s64 text_of; /* the statement whose text was told last */
 	struct row row;
 };
 
@@ -72,7 +87,8 @@ struct ring {
 	u64 lost; /* records that found it full */
 	u64 lost_first; /* of those since user space looked last */
 	u64 lost_last;
-	u64 pad0[4];
+	u64 texts; /* next place for a text */
+	u64 pad0[3];
 	u64 tail; /* next record to read; by user space */
 	u64 lost_seen;
 	u64 pad1[6];

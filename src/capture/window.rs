@@ -316,7 +316,12 @@ impl Window {
                 }
                 kind => {
                     let Some(followed) = self.seats.track(r.track).filter(|f| f.host() as u32 == r.pid) else { continue };
-                    let after = self.rules.allow(followed.shown(&r.row, self.rules.lightweight, hands));
+                    let after = self.rules.allow(followed.shown(&r.row, hands));
+                    // What waits for the query of the command before gets it now or never.
+                    if ids && followed.strand.wants_query().is_some_and(|began| began != after.activity_start) {
+                        followed.settle_query(hands, &mut sink, &mut feed.news);
+                    }
+                    followed.take_text(r, &self.shared);
                     match kind {
                         wire::kind::WRITE => followed.strand.written(r, after, &mut sink),
                         wire::kind::SLEPT => followed.strand.slept(r, after, &mut sink),
@@ -327,7 +332,8 @@ impl Window {
                         }
                     }
                     followed.tell_query(after, hands, &mut feed.news);
-                    if ids && !self.computes_ids && followed.strand.wants_query().is_some() {
+                    let decided = !self.computes_ids || !after.state.in_command();
+                    if ids && decided && followed.strand.wants_query().is_some() {
                         // Texts are there until the next command: not for long.
                         followed.settle_query(hands, &mut sink, &mut feed.news);
                     }
@@ -354,10 +360,20 @@ impl Window {
         for (index, followed) in self.seats.everyone() {
             let Some(track) = self.shared.track(index) else { continue };
             let read_at = sys::now();
-            let fresh = self.rules.allow(followed.fresh(hands));
+            // Asleep since a switch that the programs saw: what it showed then. Else what it shows now.
+            let asleep = track.out != 0 && track.asleep != 0 && track.row.seen != 0;
+            let fresh = if asleep { followed.shown(&track.row, hands) } else { followed.fresh(hands) };
+            let fresh = self.rules.allow(fresh);
             let mut sink = Sink { to: &mut feed.intervals, clock, ids };
+            if followed.strand.wants_query().is_some_and(|began| began != fresh.activity_start) {
+                followed.settle_query(hands, &mut sink, &mut feed.news);
+            }
             followed.strand.tell(until, &track, read_at, fresh, self.kind == Kind::Blocking, last, &mut sink);
-            followed.settle_query(hands, &mut sink, &mut feed.news);
+            followed.keep_text(hands);
+            let decided = last || !self.computes_ids || !fresh.state.in_command();
+            if ids && decided {
+                followed.settle_query(hands, &mut sink, &mut feed.news);
+            }
         }
         self.seats.tell_blind(until, &mut feed.intervals);
         feed.intervals.watched(Span::new(self.watched, until));

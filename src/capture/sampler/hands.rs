@@ -60,6 +60,18 @@ impl Hands<'_> {
         self.queries.meet(self.memory, slot, pid, id, seen, news);
     }
 
+    /// The text of the command that began at `began`, if it is whole and still shown, and shows no id.
+    pub fn text(&self, slot: usize, pid: i32, began: UnixMicros) -> Option<String> {
+        let Status::Row(activity) = self.memory.activity(slot, pid) else { return None };
+        let usable = activity.query_start == began && activity.query == QueryId::NONE && !activity.truncated && !activity.text.is_empty();
+        usable.then(|| activity.text.to_string())
+    }
+
+    /// The query of a text, by its normalised form.
+    pub fn query_of_text(&mut self, text: &str, seen: Seen, news: &mut Vec<News>) -> QueryId {
+        self.queries.of_text(text, seen, news)
+    }
+
     /// The query of a command that shows no id: by its text, while that can be read. `None`: not decided yet.
     pub fn query_by_text(&mut self, slot: usize, pid: i32, began: UnixMicros, seen: Seen, news: &mut Vec<News>) -> Option<QueryId> {
         match self.memory.brief(slot, pid) {

@@ -104,11 +104,22 @@ impl Queries {
         if self.computes.is_none() && self.without >= CERTAIN {
             self.computes = Some(false);
         }
+        Some(self.ours(key, text, news))
+    }
+
+    /// The query of a text for which the server shows no id.
+    pub fn of_text(&mut self, text: &str, seen: Seen, news: &mut Vec<News>) -> QueryId {
+        let Some(text) = fingerprint::normalise(text) else { return QueryId::NONE };
+        let key = fingerprint::id(seen.database, seen.user, &text);
+        self.by_text.get(&key).copied().unwrap_or_else(|| self.ours(key, text, news))
+    }
+
+    fn ours(&mut self, key: i64, text: String, news: &mut Vec<News>) -> QueryId {
         let id = QueryId(key);
-        if self.remember(id) {
+        if !self.told.contains(&id) && self.remember(id) {
             news.push(News::Query(id, Query { text: text.into(), truncated: false, source: TextSource::Normalised }));
         }
-        Some(id)
+        id
     }
 
     /// Tells the text of an id seen for the first time.

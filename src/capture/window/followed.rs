@@ -9,6 +9,7 @@ use super::strand::{Shown, Sink, Strand};
 use super::{shown_of, strand_of};
 use crate::capture::sampler::{Hands, Seen};
 use crate::capture::sys::{self, perf::Watchpoint};
+use crate::pg::layout::unix_micros;
 use crate::trace::block::{Blind, Intervals};
 use crate::trace::catalog::{BackendKind, News, UnixMicros};
 use crate::trace::clock::{Span, Ts};
@@ -37,6 +38,8 @@ pub struct Followed {
     told: QueryId,
     /// The command whose query was found by its text, last: its beginning and the query.
     by_text: (UnixMicros, QueryId),
+    /// Text of the statement that began then, where the programs kept it.
+    text: (UnixMicros, Option<String>),
     /// Its time.
     pub strand: Strand,
 }
@@ -109,6 +112,7 @@ impl Followed {
             repaired: 0,
             told: QueryId::NONE,
             by_text: (0, QueryId::NONE),
+            text: (0, None),
             strand: strand_of(session, began, event, shown),
         })
     }
@@ -168,11 +172,8 @@ impl Followed {
         self.left && !hands.lives(self.host)
     }
 
-    /// What a record's row showed. Of a process so young that the programs did not know its row yet: what it shows now.
-    pub fn shown(&self, row: &wire::row, lightweight: bool, hands: &Hands<'_>) -> Shown {
-        if row.seen == 0 && !lightweight {
-            return self.fresh(hands);
-        }
+    /// What a row that the programs read showed; nothing for a process so young that they did not know its row yet.
+    pub fn shown(&self, row: &wire::row, hands: &Hands<'_>) -> Shown {
         shown_of(row, hands.memory.layout(), self.kind)
     }
 
@@ -190,11 +191,36 @@ impl Followed {
         self.told = shown.query;
     }
 
+    /// A record came with the text of the command it shows.
+    pub fn take_text(&mut self, r: &wire::record, shared: &Shared) {
+        if r.text != 0
+            && let Some(text) = shared.text(r.text, r.pid, r.row.activity_start)
+        {
+            self.text = (unix_micros(r.row.activity_start), Some(text));
+        }
+    }
+
+    /// Keeps the text of the command whose rows wait for a query, while it can be read: it may end without another record.
+    pub fn keep_text(&mut self, hands: &Hands<'_>) {
+        if let Some(began) = self.strand.wants_query()
+            && self.text.0 != began
+            && self.by_text.0 != began
+            && !self.left
+        {
+            self.text = hands.text(self.slot, self.pid, began).map_or((0, None), |text| (began, Some(text)));
+        }
+    }
+
     /// Rows of a command that still has no id: by its text.
+
     pub fn settle_query(&mut self, hands: &mut Hands<'_>, sink: &mut Sink<'_>, news: &mut Vec<News>) {
         let Some(began) = self.strand.wants_query() else { return };
         if self.by_text.0 == began {
             self.strand.settle(self.by_text.1, sink);
+        } else if let Some(text) = self.text.1.take_if(|_| self.text.0 == began) {
+            let query = hands.query_of_text(&text, self.seen, news);
+            self.by_text = (began, query);
+            self.strand.settle(query, sink);
         } else if self.left {
             self.strand.settle(QueryId::NONE, sink);
         } else if let Some(query) = hands.query_by_text(self.slot, self.pid, began, self.seen, news) {

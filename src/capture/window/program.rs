@@ -1,7 +1,7 @@
 //! The BPF programs of one window: loaded with what they must know, attached, and gone when the value is dropped.
 
 use super::Kind;
-use super::shared::{Maps, Shared, Sizes};
+use super::shared::{Maps, Shared, Sizes, TEXTS};
 use crate::pg::layout::Layout;
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
@@ -91,9 +91,16 @@ impl Programs {
     /// Maps what is shared with them.
     pub fn share(&self, sizes: Sizes) -> Result<Shared> {
         let map = |name: &str| self.object.maps().find(|m| m.name() == name).with_context(|| format!("no BPF map {name}"));
-        let (pids, tracks, rings, records, tallies) = (map("pids")?, map("tracks")?, map("rings")?, map("records")?, map("tallies")?);
-        let maps =
-            Maps { pids: pids.as_fd(), tracks: tracks.as_fd(), rings: rings.as_fd(), records: records.as_fd(), tallies: tallies.as_fd() };
+        let (pids, tracks, rings) = (map("pids")?, map("tracks")?, map("rings")?);
+        let (records, texts, tallies) = (map("records")?, map("texts")?, map("tallies")?);
+        let maps = Maps {
+            pids: pids.as_fd(),
+            tracks: tracks.as_fd(),
+            rings: rings.as_fd(),
+            records: records.as_fd(),
+            texts: texts.as_fd(),
+            tallies: tallies.as_fd(),
+        };
         Shared::map(maps, sizes)
     }
 
@@ -142,10 +149,12 @@ fn configure(open: &mut OpenObject, setup: &Setup) -> Result<()> {
             "tracks" => sizes.tracks,
             "rings" | "tallies" => sizes.cpus,
             "records" => sizes.cpus * sizes.ring,
+            "texts" => sizes.cpus * TEXTS,
             // The rest of its name is made up by libbpf.
             constants if constants.ends_with(".rodata") => {
                 configured = true;
                 let data = map.initial_value_mut().context("the BPF programs have no constants")?;
+                let text = if setup.read_query { s.st_activity_raw } else { 0 };
                 let query = if setup.read_query { s.st_query_id.unwrap_or(0) } else { 0 };
                 let words = [
                     (offset_of!(wire::rodata, postmaster), setup.postmaster as u32),
@@ -153,6 +162,7 @@ fn configure(open: &mut OpenObject, setup: &Setup) -> Result<()> {
                     (offset_of!(wire::rodata, at_state), s.st_state as u32),
                     (offset_of!(wire::rodata, at_times), s.st_activity_start_timestamp as u32),
                     (offset_of!(wire::rodata, at_query), query as u32),
+                    (offset_of!(wire::rodata, at_text), text as u32),
                 ];
                 for (at, word) in words {
                     data.get_mut(at..at + 4).context("constants of another shape")?.copy_from_slice(&word.to_ne_bytes());

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Attempts before a track counts as unreadable.
 const ATTEMPTS: usize = 100;
+/// Places for texts per CPU, as in `wire.h`.
+pub const TEXTS: usize = 2048;
 const PIDS_PER_PAGE: usize = size_of::<wire::pid_page>() / 2;
 
 /// One array map.
@@ -81,6 +83,8 @@ pub struct Maps<'a> {
     pub rings: BorrowedFd<'a>,
     /// `records`.
     pub records: BorrowedFd<'a>,
+    /// `texts`.
+    pub texts: BorrowedFd<'a>,
     /// `tallies`.
     pub tallies: BorrowedFd<'a>,
 }
@@ -123,6 +127,7 @@ pub struct Shared {
     tracks: Array,
     rings: Array,
     records: Array,
+    texts: Array,
     tallies: Array,
     sizes: Sizes,
 }
@@ -135,6 +140,7 @@ impl Shared {
             tracks: Array::map(maps.tracks, size_of::<wire::track>(), sizes.tracks)?,
             rings: Array::map(maps.rings, size_of::<wire::ring>(), sizes.cpus)?,
             records: Array::map(maps.records, size_of::<wire::record>(), sizes.cpus * sizes.ring)?,
+            texts: Array::map(maps.texts, size_of::<wire::text>(), sizes.cpus * TEXTS)?,
             tallies: Array::map(maps.tallies, size_of::<wire::tally>(), sizes.cpus)?,
             sizes,
         })
@@ -206,6 +212,23 @@ impl Shared {
             seen.store(lost, Ordering::Release);
         }
         pass
+    }
+
+    /// The text of the statement that `pid` began at `activity_start`, kept at a place that a record names. `None`: overwritten since, or longer
+    /// than what is kept.
+    pub fn text(&self, place: u32, pid: u32, activity_start: i64) -> Option<String> {
+        let index = (place as usize).checked_sub(1)?;
+        let owner = self.texts.u32(index, offset_of!(wire::text, pid));
+        if owner.load(Ordering::Acquire) != pid {
+            return None;
+        }
+        let text: wire::text = self.texts.read(index)?;
+        fence(Ordering::Acquire);
+        if owner.load(Ordering::Relaxed) != pid || text.activity_start != activity_start {
+            return None;
+        }
+        let bytes: Vec<u8> = text.sql.iter().map(|c| c.cast_unsigned()).take_while(|c| *c != 0).collect();
+        (bytes.len() + 1 < text.sql.len()).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Sums of the programs' counters.

@@ -67,12 +67,27 @@ pub struct Strand {
     held: Option<Held>,
     pending: Vec<Record>,
     pending_since: UnixMicros,
+    /// The query of the command that began then, found by its text or in a later row.
+    found: (UnixMicros, QueryId),
 }
 
 impl Strand {
     /// A process that is followed from `at` on, found in `event`.
     pub fn new(session: SessionId, at: Ts, event: WaitEvent, shown: Shown) -> Self {
-        Self { session, turn: 0, event, since: at, cut: at, cpu: 0, runq: 0, shown, held: None, pending: Vec::new(), pending_since: 0 }
+        Self {
+            session,
+            turn: 0,
+            event,
+            since: at,
+            cut: at,
+            cpu: 0,
+            runq: 0,
+            shown,
+            held: None,
+            pending: Vec::new(),
+            pending_since: 0,
+            found: (0, QueryId::NONE),
+        }
     }
 
     /// Records taken in so far.
@@ -174,7 +189,7 @@ impl Strand {
                 }
             }
             self.event = event;
-            self.close(until, cpu, runq, Shown::default(), true, sink);
+            self.close(until, cpu, runq, fresh, true, sink);
         } else if last || self.held.is_none() || until.since(self.cut) > STILL_INSIDE {
             self.release_held(sink);
             self.close(until, cpu, runq, fresh, true, sink);
@@ -202,6 +217,9 @@ impl Strand {
 
     /// The query of the rows that waited for one.
     pub fn settle(&mut self, query: QueryId, sink: &mut Sink<'_>) {
+        if query != QueryId::NONE {
+            self.found = (self.pending_since, query);
+        }
         for row in self.pending.drain(..) {
             sink.to.row(Record { query, ..row });
         }
@@ -286,7 +304,10 @@ impl Strand {
     }
 
     /// Hands a row over, or holds it back until the query of its command is known.
-    fn give(&mut self, row: Record, shown: Shown, sink: &mut Sink<'_>) {
+    fn give(&mut self, mut row: Record, shown: Shown, sink: &mut Sink<'_>) {
+        if sink.ids && shown.seen && row.query == QueryId::NONE && shown.activity_start == self.found.0 {
+            row.query = self.found.1;
+        }
         let same = self.pending_since == shown.activity_start;
         if sink.ids && shown.seen && row.query == QueryId::NONE && row.state.in_command() {
             if !same || self.pending.len() >= MOST_PENDING {
