@@ -6,6 +6,7 @@
 pub mod block;
 pub mod catalog;
 pub mod clock;
+pub mod codec;
 pub mod health;
 pub mod recent;
 pub mod record;

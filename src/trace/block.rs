@@ -9,8 +9,10 @@ use super::record::{Detail, Fidelity, QueryId, Record, SessionId, State};
 use super::wait::WaitEvent;
 use rustc_hash::FxHashMap;
 
+pub mod columns;
 pub mod intervals;
 
+pub use columns::Columns;
 pub use intervals::{Blind, Edge, Intervals, Loss, Mark};
 
 /// Records per block at which a [`Builder`] asks to be sealed.
@@ -160,7 +162,8 @@ impl Block {
     }
 
     fn from_records(fidelity: Fidelity, ticks: Vec<Tick>, mut records: Vec<Record>) -> Self {
-        records.sort_by_key(|r| (r.span.start, r.session));
+        // By end, too, and what goes on before what goes on from there: an order that does not depend on how the records came.
+        records.sort_by_key(|r| (r.span.start, r.session, r.span.end, r.detail.is_none_or(|d| !d.open)));
         let n = records.len();
         let detailed = if records.iter().any(|r| r.detail.is_some()) { n } else { 0 };
         let mut block = Self {
