@@ -28,5 +28,6 @@ pub mod render;
 pub mod run;
 pub mod session;
 pub mod show;
+pub mod store;
 pub mod trace;
 pub mod ui;

@@ -1,7 +1,9 @@
 //! Trace files as bytes: what is written comes back, what is damaged is noticed, and files written by hand read as the format says.
 
+#![allow(clippy::needless_for_each, clippy::type_complexity, clippy::needless_pass_by_value, reason = "one column a line")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+use by_hand::{block, file_header};
 use pg_wait_tracer::trace::block::{Blind, Block, Builder, Edge, Intervals, Loss, Mark};
 use pg_wait_tracer::trace::catalog::{EventNames, News, Query, Server, Session};
 use pg_wait_tracer::trace::clock::{Clock, Span, Ts};
@@ -14,6 +16,9 @@ use pg_wait_tracer::trace::codec::{FileHeader, Problem, foreign, kind, notes};
 use pg_wait_tracer::trace::record::{Detail, Fidelity, QueryId, Record, SessionId, State};
 use pg_wait_tracer::trace::wait::WaitEvent;
 use proptest::prelude::*;
+
+#[path = "support/by_hand.rs"]
+mod by_hand;
 
 const EVENTS: [u32; 6] = [0, 0x0a00_0015, 0x0300_0005, 0x0100_0008, 0x0600_0000, 0x0500_0003];
 const STATES: [State; 3] = [State::Active, State::Idle, State::IdleInTransaction];
@@ -271,47 +276,6 @@ fn footers_are_read_only_when_they_are_footers() {
     assert_eq!(read_footer(&footer(&[(Ts(5), 29)]), len), None);
     assert_eq!(read_footer(&footer(&[(Ts(5), 28), (Ts(5), 28)]), len), None);
     assert_eq!(footer_len([0; 4], len), None);
-}
-
-/// LZ4 as simple as it gets: one run of literals, by the format's description.
-fn literals(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    if bytes.len() < 15 {
-        out.push((bytes.len() as u8) << 4);
-    } else {
-        out.push(0xf0);
-        let mut more = bytes.len() - 15;
-        while more >= 255 {
-            out.push(255);
-            more -= 255;
-        }
-        out.push(more as u8);
-    }
-    out.extend_from_slice(bytes);
-    out
-}
-
-fn file_header(version: u16) -> Vec<u8> {
-    let mut f = b"PGWT".to_vec();
-    f.extend(version.to_le_bytes());
-    f.extend(1u16.to_le_bytes());
-    f.extend(17u32.to_le_bytes());
-    f.extend(1_790_000_000_000_000_000u64.to_le_bytes());
-    f.extend(1_000_000_000u64.to_le_bytes());
-    f
-}
-
-fn block(out: &mut Vec<u8>, first: u64, last: u64, n: u32, kind: u16, period: u64, content: &[u8]) {
-    let packed = literals(content);
-    out.extend(first.to_le_bytes());
-    out.extend(last.to_le_bytes());
-    out.extend(n.to_le_bytes());
-    out.extend((packed.len() as u32).to_le_bytes());
-    out.extend((content.len() as u32).to_le_bytes());
-    out.extend(kind.to_le_bytes());
-    out.extend([0, 0]);
-    out.extend(period.to_le_bytes());
-    out.extend(packed);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("trace", &["trace"]),
     ("show", &["show", "trace"]),
+    ("store", &["store", "trace"]),
     ("analysis", &["analysis", "trace"]),
     ("pg", &["pg", "trace"]),
     ("capture", &["capture", "pg", "trace"]),

@@ -134,7 +134,7 @@ pub fn spans(mentions: &[Mention], from: Ts) -> Vec<Span> {
     if !mentions.contains(&Mention::Samples) {
         return vec![Span::new(if from > end { first } else { first.max(from) }, end)];
     }
-    let mut each: Vec<Span> = blocks().collect();
+    let mut each: Vec<Span> = blocks().map(|s| Span::new(s.start.max(from.min(s.end)), s.end)).collect();
     each.sort_unstable_by_key(|s| s.start);
     each.dedup_by(|next, last| {
         let joins = next.start <= last.end;

@@ -1,0 +1,383 @@
+//! A trace directory as one trace: files in the order of time, finished or growing, ours or another program's. A reader, it never changes anything.
+//!
+//! Its times are nanoseconds since 1970: each file's monotonic clock is tied to the wall clock by the newest file of its generation (files whose
+//! clock goes on), so that a step of the wall clock between files of one run moves no record against another. Only the headers of blocks are read
+//! until a question needs their content. Names are those of the window last given to [`Dir::narrow`].
+
+use super::cache::Cache;
+use super::file::{File, Group, Hole, Index};
+use super::names;
+use super::roster::Roster;
+use crate::trace::Trace;
+use crate::trace::block::{Block, Columns};
+use crate::trace::catalog::{Catalog, EventNames};
+use crate::trace::clock::{Clock, SECOND, Span, Ts};
+use crate::trace::codec::foreign;
+use crate::trace::codec::notes;
+use crate::trace::health::Health;
+use crate::trace::record::Fidelity;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+mod decode;
+mod learn;
+
+/// How a directory is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Bytes of decoded blocks kept in memory.
+    pub cache: usize,
+    /// Names of a version's events, where the directory has none.
+    pub names: fn(u16) -> Option<EventNames>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cache: 64 << 20, names: |_| None }
+    }
+}
+
+/// Indexes kept in memory: those of so many files.
+const INDEXES: usize = 64;
+/// A wall clock that moved by more is not a correction: what follows is another generation.
+const STEP: u64 = 300 * SECOND;
+/// Rows of a file may begin so long before it.
+const STRADDLE: u64 = 10 * SECOND;
+
+/// A file with its place in time.
+#[derive(Debug)]
+struct Entry {
+    id: u32,
+    file: File,
+    /// What to add to the file's clock, nanoseconds.
+    offset: i64,
+    /// Where the file before it in its generation ends, else where it begins, on its own clock.
+    from: Ts,
+    /// Newest time in it, on its own clock.
+    last: Ts,
+    /// It has no footer yet.
+    growing: bool,
+}
+
+impl Entry {
+    fn global(&self, ts: Ts) -> Ts {
+        Ts(ts.0.saturating_add_signed(self.offset))
+    }
+    fn span(&self) -> Span {
+        Span::new(self.global(self.from.min(self.file.header.clock.mono) - STRADDLE), self.global(self.last))
+    }
+    fn shift(&self, span: Span) -> Span {
+        Span { start: self.global(span.start), end: self.global(span.end) }
+    }
+    /// The run of the recorder whose numbers of sessions it uses; 0: those are process ids.
+    fn run(&self, index: &Index) -> u64 {
+        let began = self.file.header.clock.wall_ns as u64;
+        self.file.note.as_ref().map_or(if index.ours() { began } else { 0 }, |n| n.run)
+    }
+}
+
+/// What reading changes.
+#[derive(Debug)]
+struct Inner {
+    indexes: FxHashMap<u32, (u64, Arc<Index>)>,
+    clock: u64,
+    cache: Cache,
+    roster: Roster,
+    /// Of each file, how many blocks of names the roster has seen.
+    introduced: FxHashMap<u32, usize>,
+    /// Groups that could not be read.
+    broken: BTreeMap<(u32, u64), Hole>,
+}
+
+/// A file that is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Which.
+    pub path: PathBuf,
+    /// One line: why.
+    pub why: String,
+}
+
+/// A trace directory.
+#[derive(Debug)]
+pub struct Dir {
+    path: PathBuf,
+    options: Options,
+    files: Vec<Entry>,
+    /// Files that are not read, by path, with their length then.
+    skipped: BTreeMap<PathBuf, (u64, String)>,
+    next: u32,
+    extent: Option<Span>,
+    catalog: Catalog,
+    learned: Vec<(u32, usize)>,
+    health: Health,
+    inner: Mutex<Inner>,
+}
+
+impl Dir {
+    /// Opens a directory. Files that cannot be read are passed over, see [`Self::skipped`]; the error is a directory that cannot be.
+    pub fn open(path: &Path, options: Options) -> io::Result<Self> {
+        let inner = Inner {
+            indexes: FxHashMap::default(),
+            clock: 0,
+            cache: Cache::new(options.cache),
+            roster: Roster::default(),
+            introduced: FxHashMap::default(),
+            broken: BTreeMap::new(),
+        };
+        let mut this = Self {
+            path: path.to_owned(),
+            options,
+            files: Vec::new(),
+            skipped: BTreeMap::new(),
+            next: 0,
+            extent: None,
+            catalog: Catalog::default(),
+            learned: Vec::new(),
+            health: Health::default(),
+            inner: Mutex::new(inner),
+        };
+        this.refresh()?;
+        if let Some(newest) = this.files.last().map(Entry::span) {
+            this.narrow(newest);
+        }
+        Ok(this)
+    }
+
+    /// Sees what came since: records, files, and files that went.
+    pub fn refresh(&mut self) -> io::Result<()> {
+        let mut there = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(names::is_trace) {
+                there.push(entry.path());
+            }
+        }
+        let mut known: FxHashMap<(u64, u64), Entry> = self.files.drain(..).map(|e| (e.file.inode, e)).collect();
+        self.skipped.retain(|path, _| there.contains(path));
+        for path in there {
+            let Ok(meta) = fs::metadata(&path) else { continue };
+            let len = meta.len();
+            if let Some(mut entry) = known.remove(&(meta.dev(), meta.ino())) {
+                entry.file.path = path;
+                self.files.push(entry);
+                continue;
+            }
+            if self.skipped.get(&path).is_some_and(|s| s.0 == len) || (len < 28 && path.ends_with(names::CURRENT)) {
+                continue;
+            }
+            match File::open(&path) {
+                Ok(file) => {
+                    self.skipped.remove(&path);
+                    let (from, last) = (file.header.clock.mono, file.last);
+                    self.files.push(Entry { id: self.next, file, offset: 0, from, last, growing: true });
+                    self.next += 1;
+                }
+                Err(e) => {
+                    self.skipped.insert(path, (len, e.to_string()));
+                }
+            }
+        }
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for gone in known.into_values() {
+            inner.forget(gone.id);
+        }
+        self.files.sort_by_key(|e| (e.file.header.clock.wall_ns, e.file.header.clock.mono));
+        for entry in self.files.iter_mut().filter(|e| e.growing) {
+            let finished = entry.file.reach();
+            // Also when it is finished now: what came since belongs into its index.
+            if finished.is_none() || inner.indexes.contains_key(&entry.id) {
+                let index = inner.read_on(entry);
+                entry.last = index.span().map_or(entry.last, |s| s.end.max(entry.last));
+            }
+            if let Some(last) = finished {
+                (entry.last, entry.growing) = (last, false);
+            }
+        }
+        self.place();
+        self.measure();
+        Ok(())
+    }
+
+    /// Ties the clocks of the files to the wall clock, generation by generation.
+    fn place(&mut self) {
+        let own = |e: &Entry| e.file.header.clock.wall_ns.saturating_sub_unsigned(e.file.header.clock.mono.0);
+        let mut from = 0;
+        while let Some(first) = self.files.get(from) {
+            let (mut last, mut offset, mut to) = (first.last, own(first), from + 1);
+            while let Some(next) = self.files.get(to) {
+                if next.file.header.clock.mono < last - SECOND || own(next).abs_diff(offset) > STEP {
+                    break;
+                }
+                (last, offset, to) = (last.max(next.last), own(next), to + 1);
+            }
+            let mut before: Option<Ts> = None;
+            for entry in self.files.get_mut(from..to).unwrap_or_default() {
+                if entry.offset != offset {
+                    entry.offset = offset;
+                    self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).cache.forget(entry.id);
+                    self.learned.clear();
+                }
+                let begun = entry.file.header.clock.mono;
+                entry.from = before.map_or(begun, |b| b.min(begun));
+                before = Some(entry.last);
+            }
+            from = to;
+        }
+    }
+
+    /// What the directory as a whole holds.
+    fn measure(&mut self) {
+        let spans = |e: &Entry| self.index(e).span().map(|s| e.shift(s));
+        let first = self.files.iter().find_map(spans);
+        let end = self.files.iter().filter(|e| !e.growing || self.index(e).span().is_some()).map(|e| e.global(e.last)).max();
+        self.extent = first.zip(end).map(|(f, end)| Span::new(f.start, end));
+        let account = self.files.last().and_then(|e| e.file.note(self.index(e).account?, notes::read_account).ok());
+        self.health = account.map(|a| a.health).unwrap_or_default();
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index(&self, entry: &Entry) -> Arc<Index> {
+        self.inner().index(entry)
+    }
+
+    /// Files that are not read, and why.
+    pub fn skipped(&self) -> Vec<Skipped> {
+        self.skipped.iter().map(|(path, (_, why))| Skipped { path: path.clone(), why: why.clone() }).collect()
+    }
+
+    /// What the files of a window should have told and did not: gaps the recorder wrote down, and what was found damaged so far.
+    pub fn holes(&self, window: Span) -> Vec<Hole> {
+        let mut holes = Vec::new();
+        for entry in self.files.iter().filter(|e| touches(e.span(), window)) {
+            let index = self.index(entry);
+            let inner = self.inner();
+            let broken = inner.broken.range((entry.id, 0)..=(entry.id, u64::MAX)).map(|(_, h)| h);
+            let all = index.holes.iter().chain(broken).map(|h| Hole { span: entry.shift(h.span), why: h.why.clone() });
+            holes.extend(all.filter(|h| touches(h.span, window)));
+        }
+        holes
+    }
+
+    /// Bytes of decoded blocks in memory.
+    pub fn cached(&self) -> usize {
+        self.inner().cache.bytes()
+    }
+
+    /// The stretches in which a file of another program holds every transition, as blocks without rows.
+    fn watched(entry: &Entry, index: &Index) -> Vec<Arc<Block>> {
+        if index.ours() {
+            return Vec::new();
+        }
+        let spans = foreign::spans(&index.mentions, entry.from);
+        let block = |s: Span| Columns { fidelity: Fidelity::Exact, span: s, watched: vec![s], ..Columns::default() }.block().map(Arc::new);
+        spans.into_iter().filter_map(|s| block(entry.shift(s))).collect()
+    }
+
+    /// Groups of a file that touch a window, in order.
+    fn groups(entry: &Entry, index: &Index, window: Span) -> Vec<Group> {
+        index.groups.iter().filter(|g| touches(entry.shift(g.span), window)).copied().collect()
+    }
+}
+
+/// As in memory: a block of one weightless tick has an empty span, but its tick counts.
+fn touches(span: Span, window: Span) -> bool {
+    span.start <= window.end && span.end > window.start
+}
+
+impl Inner {
+    /// Reads on where a file has grown.
+    fn read_on(&mut self, entry: &Entry) -> Arc<Index> {
+        let mut index = self.indexes.remove(&entry.id).map(|(_, i)| Arc::unwrap_or_clone(i)).unwrap_or_default();
+        entry.file.index(&mut index);
+        let index = Arc::new(index);
+        self.clock += 1;
+        if self.indexes.len() >= INDEXES
+            && let Some(oldest) = self.indexes.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| *id)
+        {
+            self.indexes.remove(&oldest);
+        }
+        self.indexes.insert(entry.id, (self.clock, index.clone()));
+        index
+    }
+
+    fn index(&mut self, entry: &Entry) -> Arc<Index> {
+        self.clock += 1;
+        let now = self.clock;
+        match self.indexes.get_mut(&entry.id) {
+            Some((used, index)) => {
+                *used = now;
+                index.clone()
+            }
+            None => self.read_on(entry),
+        }
+    }
+
+    fn forget(&mut self, id: u32) {
+        self.indexes.remove(&id);
+        self.cache.forget(id);
+        self.introduced.remove(&id);
+        self.broken.retain(|(file, _), _| *file != id);
+    }
+}
+
+impl Trace for Dir {
+    fn extent(&self) -> Option<Span> {
+        self.extent
+    }
+
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::default()
+    }
+
+    fn health(&self) -> &Health {
+        &self.health
+    }
+
+    fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
+        for entry in self.files.iter().filter(|e| touches(e.span(), window)) {
+            let index = self.index(entry);
+            Self::watched(entry, &index).iter().filter(|b| touches(b.span(), window)).for_each(|b| visit(b));
+            for some in Self::groups(entry, &index, window).chunks(decode::TOGETHER) {
+                self.blocks(entry, &index, some).iter().flatten().for_each(|b| visit(b));
+            }
+        }
+    }
+
+    fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
+        for entry in self.files.iter().rev().filter(|e| touches(e.span(), window)) {
+            let index = self.index(entry);
+            let mut groups = Self::groups(entry, &index, window);
+            groups.sort_by_key(|g| (g.span.end, g.offset));
+            let mut together = 1;
+            while !groups.is_empty() {
+                // The first ones are often enough.
+                let some = groups.split_off(groups.len().saturating_sub(together));
+                together = decode::TOGETHER;
+                for block in self.blocks(entry, &index, &some).iter().rev().flatten() {
+                    if visit(block).is_break() {
+                        return;
+                    }
+                }
+            }
+            for block in Self::watched(entry, &index).iter().rev().filter(|b| touches(b.span(), window)) {
+                if visit(block).is_break() {
+                    return;
+                }
+            }
+        }
+    }
+}
