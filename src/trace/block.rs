@@ -96,6 +96,10 @@ impl Block {
     pub fn sessions(&self) -> &[SessionId] {
         &self.session
     }
+    /// The queries column.
+    pub fn queries(&self) -> &[QueryId] {
+        &self.query
+    }
     /// Stretches that were watched without interruption (exact and blocking blocks), in order: their coverage, whether anybody did anything or not.
     /// Rows may reach back before them: they are handed over when it is certain what they are.
     pub fn watched(&self) -> &[Span] {
