@@ -147,7 +147,8 @@ impl File {
         let (_, entries) = self.footer(self.len())?;
         let header = |offset: u64| BlockHeader::read(&self.read(offset, BLOCK_HEADER as u32).ok()?);
         // Blocks of two kinds overlap: the newest time is in one of the last.
-        let records = |h: &BlockHeader| matches!(h.kind, kind::TRANSITIONS | kind::SAMPLES | kind::BLOCK);
+        // In a file of ours, what the block of ours says: a mark may stand behind the records it belongs to.
+        let records = |h: &BlockHeader| if self.note.is_some() { h.kind == kind::BLOCK } else { h.kind <= kind::SAMPLES };
         entries.iter().rev().filter_map(|(_, offset)| header(*offset)).filter(records).take(16).map(|h| h.last).max()
     }
 

@@ -7,7 +7,7 @@
 
 use super::bytes::{Reader, Writer};
 use super::frame::{Framed, own_span, read_own};
-use super::records::{Transitions, is_marker, read_transitions};
+use super::records::{COMMAND_END, COMMAND_START, Transitions, is_marker, read_transitions};
 use super::{Problem, kind};
 use crate::trace::block::{Blind, Block, Columns, Edge, Loss, Mark, Tick};
 use crate::trace::clock::{Span, Ts};
@@ -272,6 +272,9 @@ pub(super) fn write_beside(w: &mut Writer, c: &Columns, ended: Chosen<'_>, pids:
     }
 }
 
+/// Sessions by process id.
+type Sessions = FxHashMap<u32, SessionId>;
+
 /// A row on its way to its place.
 #[derive(Clone, Copy)]
 struct Placed {
@@ -284,10 +287,10 @@ struct Placed {
     cpu: u32,
 }
 
-fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Result<(), Problem> {
+fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Result<Sessions, Problem> {
     let open = std::mem::take(c);
     let n = r.count(2)?;
-    let sessions: FxHashMap<u32, SessionId> = (0..r.count(5)?)
+    let sessions: Sessions = (0..r.count(5)?)
         .map(|_| {
             let session = SessionId(r.uleb()?.try_into().map_err(|_| WRONG)?);
             Ok((r.u32()?, session))
@@ -366,7 +369,7 @@ fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Resul
             c.pieces.push((i as u32, p.lead, !p.ended));
         }
     }
-    Ok(())
+    Ok(sessions)
 }
 
 pub(super) fn write_ticks(w: &mut Writer, c: &Columns) {
@@ -415,7 +418,8 @@ fn read_span(r: &mut Reader<'_>, last: &mut u64) -> Result<Span, Problem> {
     Ok(Span { start: Ts(start), end: Ts(*last) })
 }
 
-pub(super) fn write_coverage(w: &mut Writer, c: &Columns) {
+/// `told`: the marks stand in the transitions, too, in the same order.
+pub(super) fn write_coverage(w: &mut Writer, c: &Columns, told: bool) {
     let mut last = c.span.start.0;
     w.uleb(c.watched.len() as u64);
     c.watched.iter().for_each(|s| write_span(w, &mut last, *s));
@@ -431,6 +435,11 @@ pub(super) fn write_coverage(w: &mut Writer, c: &Columns) {
         w.uleb(u64::from(blind.session.0));
     }
     w.uleb(c.marks.len() as u64);
+    w.u8(u8::from(told));
+    if told {
+        c.marks.iter().for_each(|m| w.u8(u8::from(m.inferred)));
+        return;
+    }
     write_queries(w, c.marks.iter().map(|m| m.query));
     c.marks.iter().for_each(|m| w.uleb(u64::from(m.session.0)));
     c.marks.iter().for_each(|m| w.u8(u8::from(m.edge == Edge::End) | u8::from(m.inferred) << 1));
@@ -444,7 +453,7 @@ fn session(v: u64) -> Result<SessionId, Problem> {
     u32::try_from(v).map(SessionId).map_err(|_| WRONG)
 }
 
-fn read_coverage(r: &mut Reader<'_>, c: &mut Columns) -> Result<(), Problem> {
+fn read_coverage(r: &mut Reader<'_>, c: &mut Columns, told: Option<(Sessions, Transitions)>) -> Result<(), Problem> {
     let mut last = c.span.start.0;
     c.watched = (0..r.count(2)?).map(|_| read_span(r, &mut last)).collect::<Result<_, _>>()?;
     for _ in 0..r.count(4)? {
@@ -456,7 +465,19 @@ fn read_coverage(r: &mut Reader<'_>, c: &mut Columns) -> Result<(), Problem> {
         let span = read_span(r, &mut last)?;
         c.blind.push(Blind { session: session(r.uleb()?)?, span });
     }
-    let n = r.count(4)?;
+    let n = r.count(1)?;
+    if r.u8()? != 0 {
+        let (sessions, rows) = told.ok_or(WRONG)?;
+        let inferred = r.take(n)?;
+        let records = rows.ts.iter().zip(&rows.pid).zip(rows.old.iter().zip(&rows.query));
+        for ((at, pid), (old, query)) in records.filter(|(_, (old, _))| matches!(**old, COMMAND_START | COMMAND_END)) {
+            let edge = if *old == COMMAND_START { Edge::Begin } else { Edge::End };
+            let inferred = *inferred.get(c.marks.len()).ok_or(WRONG)? != 0;
+            let session = *sessions.get(pid).ok_or(WRONG)?;
+            c.marks.push(Mark { at: Ts(*at), session, query: QueryId(*query as i64), edge, inferred });
+        }
+        return if c.marks.len() == n { Ok(()) } else { Err(WRONG) };
+    }
     let queries = read_queries(r, n)?;
     let sessions = r.short_ulebs(n)?;
     let flags = r.take(n)?;
@@ -479,6 +500,7 @@ pub fn read_columns(version: u16, own: &Framed<'_>, beside: &[Framed<'_>]) -> Re
     let fidelity = FIDELITIES.get(usize::from(r.u8()?)).copied().ok_or(WRONG)?;
     let mut c = Columns { fidelity, span: own_span(&own.header), ..Columns::default() };
     read_ticks(&mut r, &mut c)?;
+    let mut marks = None;
     match form {
         ROWS => read_rows(&mut r, &mut c)?,
         TICKS => read_runs(&mut r, &mut c)?,
@@ -494,11 +516,11 @@ pub fn read_columns(version: u16, own: &Framed<'_>, beside: &[Framed<'_>]) -> Re
                 told.query.extend(t.query);
                 told.cpu.extend(t.cpu);
             }
-            read_beside(&mut r, &mut c, &told)?;
+            marks = Some((read_beside(&mut r, &mut c, &told)?, told));
         }
         _ => return Err(WRONG),
     }
-    read_coverage(&mut r, &mut c)?;
+    read_coverage(&mut r, &mut c, marks)?;
     r.end()?;
     Ok(c)
 }

@@ -27,6 +27,7 @@ impl Encoder {
         let mut w = Writer::default();
         let mut beside = Vec::new();
         let mut first = c.span.start;
+        let mut told = false;
         if let Some(runs) = runs(&c) {
             first = write_ticks_apart(&c, &runs, &pid, &mut beside).unwrap_or(first);
             begin(&mut w, TICKS, &c);
@@ -38,6 +39,7 @@ impl Encoder {
                 first = self.write_intervals(&c, &ended, &pid, &mut beside).unwrap_or(first);
             }
             if let Some(pids) = pids {
+                told = c.fidelity != Fidelity::Sampled && c.marks.is_sorted_by_key(|m| m.at);
                 begin(&mut w, BESIDE, &c);
                 write_rows(&mut w, &c, &open);
                 write_beside(&mut w, &c, &ended, &pids);
@@ -46,7 +48,7 @@ impl Encoder {
                 write_rows(&mut w, &c, &(0..c.start.len() as u32).collect::<Vec<_>>());
             }
         }
-        write_coverage(&mut w, &c);
+        write_coverage(&mut w, &c, told);
         let n = count(&beside);
         out.extend_from_slice(&beside);
         write_own(out, kind::BLOCK, first, c.span, (&beside, n), &w.0);
@@ -130,7 +132,7 @@ impl Encoder {
             let empty = Columns { span: crate::trace::clock::Span { start: Ts(end.ts), end: Ts(end.ts) }, ..Columns::default() };
             begin(&mut w, ROWS, &empty);
             write_rows(&mut w, &empty, &[]);
-            write_coverage(&mut w, &empty);
+            write_coverage(&mut w, &empty, false);
             out.extend_from_slice(&beside);
             write_own(out, kind::BLOCK, Ts(end.ts), empty.span, (&beside, 1), &w.0);
         }
@@ -162,7 +164,7 @@ fn by_end(c: &Columns) -> (Vec<u32>, Vec<u32>) {
     (ended, open)
 }
 
-/// The sessions of ended rows with their process ids, if transitions can hold those rows so that they come back as they are.
+/// The sessions of ended rows and marks with their process ids, if transitions can hold those rows so that they come back as they are.
 fn pids(c: &Columns, ended: &[u32], pid: &impl Fn(SessionId) -> u32) -> Option<Vec<(SessionId, u32)>> {
     let fits = c.cpu.len() == c.start.len()
         && c.samples.iter().all(|s| *s == 0)
@@ -170,7 +172,7 @@ fn pids(c: &Columns, ended: &[u32], pid: &impl Fn(SessionId) -> u32) -> Option<V
         && c.start.iter().zip(&c.end).all(|(a, b)| a <= b)
         && c.pieces.iter().all(|p| p.1 < u64::MAX >> 1)
         && ended.len() < (MOST_RECORDS as usize) << 8;
-    let mut sessions: Vec<SessionId> = ended.iter().map(|i| at(&c.session, *i)).collect();
+    let mut sessions: Vec<SessionId> = ended.iter().map(|i| at(&c.session, *i)).chain(c.marks.iter().map(|m| m.session)).collect();
     sessions.sort_unstable();
     sessions.dedup();
     let pids: Vec<(SessionId, u32)> = sessions.into_iter().map(|s| (s, pid(s))).collect();
