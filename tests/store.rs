@@ -400,3 +400,31 @@ fn a_directory_of_another_program_reads_as_its_rules_say() {
     let model = ask(&disk, Ask::TimeModel, disk.extent().unwrap());
     assert_eq!((model.db_time_ns, model.coverage.exact_ns), (2 * T, 5 * T));
 }
+
+/// A file written when the format was settled, and what it holds. `PGWT_BLESS=1` writes both anew: only for another revision of the format.
+#[test]
+fn the_golden_file_reads_the_same_forever() {
+    let golden = Path::new("tests/golden");
+    if std::env::var_os("PGWT_BLESS").is_some() {
+        fs::create_dir_all(golden).unwrap();
+        let mut batches = scenario("exact_wins");
+        batches.truncate(12);
+        fs::write(golden.join("2026-03-01_10.trace.lz4"), file(&batches, &[], 1, true)).unwrap();
+    }
+    let disk = Dir::open(golden, Options::default()).unwrap();
+    let mut told = String::new();
+    disk.scan(Span::new(Ts(0), Ts(u64::MAX)), &mut |b| {
+        told += &format!("{:?} {:?} ticks {:?}\n", b.fidelity(), b.span(), b.ticks());
+        told += &format!("watched {:?} losses {:?} blind {:?} marks {:?}\n", b.watched(), b.losses(), b.blind(), b.marks());
+        b.records().for_each(|r| told += &format!("{r:?}\n"));
+    });
+    let mut sessions: Vec<_> = disk.catalog().sessions.iter().collect();
+    sessions.sort_by_key(|s| s.0);
+    sessions.iter().for_each(|(id, s)| told += &format!("{id:?} {} {} {}\n", s.pid, s.kind.name(), s.application));
+    let path = golden.join("2026-03-01_10.txt");
+    if std::env::var_os("PGWT_BLESS").is_some() {
+        fs::write(&path, &told).unwrap();
+    }
+    assert!(told.lines().count() > 10);
+    assert_eq!(told, fs::read_to_string(path).unwrap());
+}
