@@ -30,7 +30,7 @@ use std::time::Instant;
 const SESSIONS: u32 = 32;
 
 fn main() {
-    let total: u64 = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(10_000_000);
+    let total: u64 = std::env::args().find_map(|a| a.parse().ok()).unwrap_or(10_000_000);
     let dir = tempfile::tempdir().unwrap();
     let settings = Settings { dir: dir.path().to_owned(), access: Access::default(), zone: TimeZone::UTC, run: 1 };
     let mut pen = Pen::new(settings).unwrap();

@@ -84,7 +84,7 @@ fn a_server_under_load_is_on_disk_as_in_memory() {
             println!(
                 "{load:?} {tier:?}: {} bytes, {sizes:?}, {rows} intervals, {samples} samples, opened {opened:?}, asked {:?}",
                 bytes.len(),
-                began.elapsed() - opened
+                began.elapsed().saturating_sub(opened)
             );
             let whole = memory.extent().unwrap();
             assert_eq!(extent.len(), whole.len());

@@ -1,6 +1,12 @@
 //! Recordings on disk, read as one trace: the same answers as from memory, whatever is in the directory.
 
-#![allow(clippy::needless_for_each, clippy::type_complexity, clippy::needless_pass_by_value, reason = "one column a line")]
+#![allow(
+    clippy::format_push_string,
+    clippy::needless_for_each,
+    clippy::type_complexity,
+    clippy::needless_pass_by_value,
+    reason = "one column a line"
+)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use pg_wait_tracer::analysis::answer;

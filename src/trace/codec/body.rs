@@ -340,7 +340,10 @@ fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Resul
         let lead = leads.get(&row).copied().unwrap_or(0);
         rows.push(Placed { start: start.0, session: at(&open.session, row), end: end.0, ended: false, row, lead, cpu: at(&open.cpu, row) });
     }
-    rows.sort_by_key(|p| (p.start, p.session, p.end, p.ended));
+    let mut order: Vec<(u64, SessionId, u32)> = rows.iter().zip(0..).map(|(p, i)| (p.start, p.session, i)).collect();
+    let rest = |i: u32| rows.get(i as usize).map(|p| (p.end, p.ended));
+    order.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| (rest(a.2), a.2).cmp(&(rest(b.2), b.2))));
+    let rows: Vec<Placed> = order.iter().filter_map(|(_, _, i)| rows.get(*i as usize).copied()).collect();
     let n = rows.len();
     *c = Columns { fidelity: open.fidelity, span: open.span, ticks: open.ticks, ..Columns::default() };
     c.start = rows.iter().map(|p| Ts(p.start)).collect();
