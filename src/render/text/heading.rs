@@ -1,9 +1,11 @@
 //! The heading of a view, and the lines that say what its figures lack.
 
 use crate::analysis::answer::Answer;
-use crate::render::{Options, Scope, View};
+use crate::analysis::filter::{Clause, Term};
+use crate::render::{Options, Scope, View, precise_ns};
 use crate::show::{self, percent};
-use crate::trace::health::Link;
+use crate::trace::health::{Link, WindowHealth};
+use crate::trace::record::Fidelity;
 use std::io::{self, Write};
 
 const RULE: usize = 80;
@@ -19,6 +21,8 @@ pub fn write(out: &mut impl Write, options: &Options, answer: &Answer) -> io::Re
         View::SessionEvent => "Session Summary",
         View::QueryEvent => "Query Events",
         View::Active => "Active Sessions",
+        View::Histogram => "Wait Histogram",
+        View::Flow => "Event Flow",
     };
     let length = answer.window.len();
     let (cumulative, of) = match options.scope {
@@ -30,7 +34,12 @@ pub fn write(out: &mut impl Write, options: &Options, answer: &Answer) -> io::Re
     let range = format!("From {} to {}\n", wall(answer.window.start), wall(answer.window.end));
     let range = if options.scope == Scope::Range && options.windows.is_empty() { range.as_str() } else { "" };
     let aas = answer.aas().map_or_else(|| show::NONE.to_owned(), show::aas);
-    writeln!(out, "{rule}\npg_wait_tracer — {title}{cumulative}    Backends: {}    {of}    AAS: {aas}\n{range}{rule}", answer.sessions)
+    let fidelity = answer.coverage.fidelity.name();
+    writeln!(
+        out,
+        "{rule}\npg_wait_tracer — {title}{cumulative}    Backends: {}    {of}    AAS: {aas}    Fidelity: {fidelity}\n{range}{rule}",
+        answer.sessions
+    )
 }
 
 /// Intervals are a little longer than asked for: to the tenth of a second.
@@ -43,17 +52,22 @@ pub fn labels(windows: &[u64]) -> Vec<String> {
     windows.iter().map(|ns| show::length(*ns)).collect()
 }
 
-/// What is selected, what was not seen, what was lost, and whether the server is there. Then an empty line.
-pub fn notes(out: &mut impl Write, options: &Options, answer: &Answer) -> io::Result<()> {
-    let selected: Vec<String> = options.event.iter().map(|e| format!("event={e}")).collect();
-    let query = options.query.filter(|_| options.view == View::QueryEvent).map(|q| format!("query={q}"));
-    let filter = Some(options.filter.to_string()).filter(|f| !f.is_empty());
-    let selected: Vec<String> = filter.into_iter().chain(selected).chain(query).collect();
+/// What is selected, what was not seen, what was lost, whether the server is there, and what the recording does to it. Then an empty line.
+/// `more` is said with what the figures lack.
+pub fn notes(out: &mut impl Write, options: &Options, answer: &Answer, more: &[String]) -> io::Result<()> {
+    let mut selected: Vec<String> = Some(options.filter.to_string()).filter(|f| !f.is_empty()).into_iter().collect();
+    let has = |term: Term| options.filter.clauses.contains(&Clause { exclude: false, any: vec![term] });
+    if let Some(event) = options.event.as_ref().filter(|e| !has(Term::EventNamed((*e).clone()))) {
+        selected.push(format!("event={event}"));
+    }
+    if let Some(query) = options.query.filter(|q| options.view == View::QueryEvent && !has(Term::Query(*q))) {
+        selected.push(format!("query={query}"));
+    }
     if !selected.is_empty() {
         writeln!(out, "Filter: {}", show::safe(&selected.join(" ")))?;
     }
-    if let Some(text) = unseen(answer) {
-        writeln!(out, "{text}")?;
+    for line in lacks(options, answer).iter().chain(more) {
+        writeln!(out, "{line}")?;
     }
     let h = &answer.health;
     match &h.link {
@@ -64,11 +78,82 @@ pub fn notes(out: &mut impl Write, options: &Options, answer: &Answer) -> io::Re
     if h.dropped_records > 0 || h.dropped_blocks > 0 {
         writeln!(out, "Lost since the start: {} records in {} blocks (this program did not keep up)", h.dropped_records, h.dropped_blocks)?;
     }
+    if let Some(why) = &h.window_error {
+        writeln!(out, "No window: {}; sampling goes on.", show::safe(why))?;
+    }
+    if let Some(window) = &h.window {
+        writeln!(out, "{}", of_window(window))?;
+    }
     writeln!(out)
 }
 
+/// What the exact or blocking window does to the server, or why it was closed.
+fn of_window(w: &WindowHealth) -> String {
+    let tier = if w.tier == Fidelity::Blocking { "Blocking" } else { "Exact" };
+    if !w.open {
+        return format!("{tier} window closed: {}.", show::safe(&w.reason));
+    }
+    let what = if w.tier == Fidelity::Blocking { "switches" } else { "transitions" };
+    let price = show::duration(w.price_ns);
+    let cost = format!("{tier} window: {} {what}/s at {price} cost the server about {:.1} % of one core", w.events_per_s, w.overhead_pct);
+    match w.unarmed {
+        0 => format!("{cost}."),
+        n => format!("{cost}; {n} backends cannot be followed: {}.", show::safe(&w.unarmed_why)),
+    }
+}
+
+/// What the figures lack, a line each: what was not observed, which part they know waits of, what was lost there.
+pub fn lacks(options: &Options, answer: &Answer) -> Vec<String> {
+    let c = &answer.coverage;
+    let mut lines: Vec<String> = unseen(answer).into_iter().chain(precise(options, answer)).collect();
+    if c.blocking_ns > 0 {
+        lines.push("Blocking capture sees the waits that leave the CPU; the time of others is in CPU*.".into());
+    }
+    if c.lost_records > 0 {
+        lines.push(format!("{} records of waits were lost in this time: this program did not keep up.", c.lost_records));
+    }
+    if c.unfollowed_ns > 0 {
+        let time = show::duration(c.unfollowed_ns);
+        lines.push(format!("Single sessions were not followed for {time}, added up over sessions: samples stand in for that."));
+    }
+    lines
+}
+
+/// Which part of the window is exact or blocking, when it is not all of it and of one kind.
+fn precise(options: &Options, answer: &Answer) -> Option<String> {
+    let c = &answer.coverage;
+    let share = |ns: u64| percent(Some(ns as f64 / answer.window.len().max(1) as f64)).replace('%', " %");
+    let tiers = [("exact", c.exact_ns), ("blocking", c.blocking_ns)];
+    let parts: Vec<String> = tiers.iter().filter(|(_, ns)| *ns > 0).map(|(name, ns)| format!("{name} for {}", share(*ns))).collect();
+    let whole = precise_ns(c) >= answer.window.len();
+    if parts.is_empty() || whole && parts.len() == 1 {
+        return None;
+    }
+    let at = |ts| show::time_of_day(answer.clock.wall(ts), &options.zone);
+    let when = match c.precise.as_slice() {
+        _ if whole => String::new(),
+        [] => String::new(),
+        [one] => format!(" ({} to {})", at(one.span.start), at(one.span.end)),
+        [first, .., last] => format!(" ({} stretches, {} to {})", c.precise.len(), at(first.span.start), at(last.span.end)),
+    };
+    let rest = if c.sampled_ns > 0 { format!(", sampled for {}", share(c.sampled_ns)) } else { String::new() };
+    let figures = match options.view {
+        _ if whole || c.sampled_ns == 0 => "",
+        View::SystemEvent | View::QueryEvent => " Waits, their lengths, spin and run queue are of the exact or blocking part.",
+        View::SessionEvent => " Waits, CPU and run queue as measured are of the exact or blocking part.",
+        View::TimeModel => " Off-CPU* is of the exact or blocking part.",
+        View::Histogram | View::Flow => " The figures are of the exact or blocking part.",
+        View::Active => "",
+    };
+    let mut text = format!("{}{when}{rest}.{figures}", parts.join(", "));
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    Some(text)
+}
+
 /// What part of the window was not observed, in words; `None` when all of it was.
-pub fn unseen(answer: &Answer) -> Option<String> {
+fn unseen(answer: &Answer) -> Option<String> {
     let c = &answer.coverage;
     let mut text = String::new();
     if c.gap_ns > 0 {
