@@ -199,7 +199,7 @@ fn rows(answer: &Answer) -> Vec<Facts> {
             };
             pairs.iter().map(row).collect()
         }
-        Body::Latency(_) | Body::Flow(_) => {}
+        Body::Latency(_) | Body::Flow(_) => Vec::new(),
         Body::Active { active, .. } => {
             let row = |r: &pg_wait_tracer::analysis::answer::ActiveRow| {
                 let mut facts = common(r.time_ns, None);

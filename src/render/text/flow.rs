@@ -2,7 +2,7 @@
 
 use crate::analysis::answer::Flow;
 use crate::render::flow_name;
-use crate::show::{duration, left, ms, percent, right, us, width};
+use crate::show::{left, ms, percent, right, us, width};
 use std::io::{self, Write};
 
 /// Rows at most.
@@ -34,6 +34,5 @@ pub fn write(out: &mut impl Write, flow: &Flow) -> io::Result<()> {
     }
     let rest = flow.links.len() - shown.len();
     let more = if rest > 0 { format!("; {rest} more links are not shown") } else { String::new() };
-    let time: u64 = flow.links.iter().map(|l| l.time_ns).sum();
-    writeln!(out, "\n  {} transitions, together after {}{more}", flow.transitions, duration(time))
+    writeln!(out, "\n  {} transitions{more}", flow.transitions)
 }

@@ -55,6 +55,22 @@ pub fn labels(windows: &[u64]) -> Vec<String> {
 /// What is selected, what was not seen, what was lost, whether the server is there, and what the recording does to it. Then an empty line.
 /// `more` is said with what the figures lack.
 pub fn notes(out: &mut impl Write, options: &Options, answer: &Answer, more: &[String]) -> io::Result<()> {
+    let lines = selected(options).into_iter().chain(lacks(options, answer)).chain(more.iter().cloned()).chain(standing(answer));
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)
+}
+
+/// The notes that are of no window: what is selected, and how the recording is doing. Then an empty line.
+pub fn common_notes(out: &mut impl Write, options: &Options, answer: &Answer) -> io::Result<()> {
+    for line in selected(options).into_iter().chain(standing(answer)) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)
+}
+
+fn selected(options: &Options) -> Option<String> {
     let mut selected: Vec<String> = Some(options.filter.to_string()).filter(|f| !f.is_empty()).into_iter().collect();
     let has = |term: Term| options.filter.clauses.contains(&Clause { exclude: false, any: vec![term] });
     if let Some(event) = options.event.as_ref().filter(|e| !has(Term::EventNamed((*e).clone()))) {
@@ -63,28 +79,27 @@ pub fn notes(out: &mut impl Write, options: &Options, answer: &Answer, more: &[S
     if let Some(query) = options.query.filter(|q| options.view == View::QueryEvent && !has(Term::Query(*q))) {
         selected.push(format!("query={query}"));
     }
-    if !selected.is_empty() {
-        writeln!(out, "Filter: {}", show::safe(&selected.join(" ")))?;
-    }
-    for line in lacks(options, answer).iter().chain(more) {
-        writeln!(out, "{line}")?;
-    }
+    (!selected.is_empty()).then(|| format!("Filter: {}", show::safe(&selected.join(" "))))
+}
+
+/// Whether the server is there, what did not reach this program, and what a window does.
+fn standing(answer: &Answer) -> Vec<String> {
     let h = &answer.health;
+    let mut lines = Vec::new();
     match &h.link {
-        Link::Waiting { why } => writeln!(out, "Waiting for the server: {}", show::safe(why))?,
-        Link::Ended { why } if !why.is_empty() => writeln!(out, "Recording ended: {}", show::safe(why))?,
+        Link::Waiting { why } => lines.push(format!("Waiting for the server: {}", show::safe(why))),
+        Link::Ended { why } if !why.is_empty() => lines.push(format!("Recording ended: {}", show::safe(why))),
         Link::Ended { .. } | Link::Starting | Link::Attached => {}
     }
     if h.dropped_records > 0 || h.dropped_blocks > 0 {
-        writeln!(out, "Lost since the start: {} records in {} blocks (this program did not keep up)", h.dropped_records, h.dropped_blocks)?;
+        let (records, blocks) = (h.dropped_records, h.dropped_blocks);
+        lines.push(format!("Lost since the start: {records} records in {blocks} blocks (this program did not keep up)"));
     }
     if let Some(why) = &h.window_error {
-        writeln!(out, "No window: {}; sampling goes on.", show::safe(why))?;
+        lines.push(format!("No window: {}; sampling goes on.", show::safe(why)));
     }
-    if let Some(window) = &h.window {
-        writeln!(out, "{}", of_window(window))?;
-    }
-    writeln!(out)
+    lines.extend(h.window.as_ref().map(of_window));
+    lines
 }
 
 /// What the exact or blocking window does to the server, or why it was closed.
@@ -114,7 +129,7 @@ pub fn lacks(options: &Options, answer: &Answer) -> Vec<String> {
     }
     if c.unfollowed_ns > 0 {
         let time = show::duration(c.unfollowed_ns);
-        lines.push(format!("Single sessions were not followed for {time}, added up over sessions: samples stand in for that."));
+        lines.push(format!("Some sessions were not followed for {time}, added up over them: samples stand in for that."));
     }
     lines
 }
@@ -137,13 +152,21 @@ fn precise(options: &Options, answer: &Answer) -> Option<String> {
         [first, .., last] => format!(" ({} stretches, {} to {})", c.precise.len(), at(first.span.start), at(last.span.end)),
     };
     let rest = if c.sampled_ns > 0 { format!(", sampled for {}", share(c.sampled_ns)) } else { String::new() };
+    let of = if parts.len() > 1 {
+        "the exact and blocking parts"
+    } else if c.exact_ns > 0 {
+        "the exact part"
+    } else {
+        "the blocking part"
+    };
     let figures = match options.view {
-        _ if whole || c.sampled_ns == 0 => "",
-        View::SystemEvent | View::QueryEvent => " Waits, their lengths, spin and run queue are of the exact or blocking part.",
-        View::SessionEvent => " Waits, CPU and run queue as measured are of the exact or blocking part.",
-        View::TimeModel => " Off-CPU* is of the exact or blocking part.",
-        View::Histogram | View::Flow => " The figures are of the exact or blocking part.",
-        View::Active => "",
+        _ if whole || c.sampled_ns == 0 => String::new(),
+        View::SystemEvent => format!(" Waits, their lengths, spin and run queue are of {of}."),
+        View::SessionEvent => format!(" Waits, OnCPU% and RunQ% are of {of}."),
+        View::QueryEvent => format!(" Waits, their lengths and executions are of {of}."),
+        View::TimeModel => format!(" Off-CPU* is of {of}; in the rest it is in CPU*."),
+        View::Histogram | View::Flow => format!(" The figures are of {of}."),
+        View::Active => String::new(),
     };
     let mut text = format!("{}{when}{rest}.{figures}", parts.join(", "));
     if let Some(first) = text.get_mut(..1) {

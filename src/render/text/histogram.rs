@@ -31,6 +31,11 @@ fn counts(view: &LatencyView, n: usize) -> Vec<Count> {
         .collect()
 }
 
+/// All waits up to a bar: all but one are not all.
+fn up_to(share: Option<f64>) -> String {
+    if share.is_some_and(|s| (0.999_5..1.0).contains(&s)) { ">99.9%".into() } else { percent(share) }
+}
+
 /// A figure's name, and how to get it.
 type Figure = (&'static str, fn(&Latency) -> u64);
 
@@ -47,7 +52,7 @@ pub fn write(out: &mut impl Write, view: &LatencyView) -> io::Result<()> {
     writeln!(out, "{head}\n  {}", "─".repeat(head.chars().count() - 2))?;
     for (label, c) in scale::labels(view.bars.len()).iter().zip(counts(view, view.bars.len())) {
         let marks = (c.waits.saturating_mul(100 / PER_MARK) / view.waits.max(1)).min(MARKS) as usize;
-        let row = format!("  {label:<12} {:>11} {} {}", c.waits, right(&percent(c.share), 8), right(&percent(c.up_to), 8));
+        let row = format!("  {label:<12} {:>11} {} {}", c.waits, right(&percent(c.share), 8), right(&up_to(c.up_to), 8));
         writeln!(out, "{}", format!("{row}  {}", "#".repeat(marks)).trim_end())?;
     }
     writeln!(out, "\n  {} waits, together {}", view.waits, duration(view.time_ns))?;
@@ -76,7 +81,7 @@ pub fn side_by_side(out: &mut impl Write, views: &[(&str, Option<&LatencyView>)]
         for column in &columns {
             let cells = column.as_ref().and_then(|c| c.get(i));
             let (waits, share, up_to) =
-                cells.map_or_else(|| ("-".into(), "-".into(), "-".into()), |c| (c.waits.to_string(), percent(c.share), percent(c.up_to)));
+                cells.map_or_else(|| ("-".into(), "-".into(), "-".into()), |c| (c.waits.to_string(), percent(c.share), up_to(c.up_to)));
             write!(out, "{}{}{}", right(&waits, 12), right(&share, 8), right(&up_to, 8))?;
         }
         writeln!(out)?;

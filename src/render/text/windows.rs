@@ -1,6 +1,6 @@
 //! Several windows of one view: the time model side by side, the other tables below each other.
 
-use super::heading::{labels, lacks, notes};
+use super::heading::{common_notes, labels, lacks, notes};
 use super::histogram;
 use super::tables::{self, Max};
 use crate::analysis::answer::{Answer, Body, LatencyView, ModelKey, ModelRow};
@@ -24,7 +24,7 @@ pub fn write(out: &mut impl Write, options: &Options, parts: &[Part]) -> io::Res
         notes(out, options, first.answer, &longer(options, &parts))?;
         return if matches!(first.answer.body, Body::TimeModel(_)) { side_by_side(out, &parts) } else { histograms(out, options, &parts) };
     }
-    writeln!(out)?;
+    common_notes(out, options, first.answer)?;
     for (name, part) in parts {
         let rule = format!("---- Last {name} ");
         writeln!(out, "{rule}{}", "-".repeat(78usize.saturating_sub(rule.len())))?;
