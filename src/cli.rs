@@ -98,7 +98,7 @@ pub struct Live {
     /// How waits are seen.
     #[arg(long, value_enum, default_value_t = Mode::Sampled)]
     pub mode: Mode,
-    /// What a window opened in the full screen is (--mode tiered).
+    /// What a window opened in the full screen is.
     #[arg(long, value_enum, default_value_t = WindowTier::Exact)]
     pub window_tier: WindowTier,
     /// Close an exact or blocking window that costs the server more than this, per cent of one core; it is tried again later.

@@ -125,6 +125,8 @@ pub struct Options {
     pub windows: Vec<u64>,
     /// What the one window is.
     pub scope: Scope,
+    /// Whether exact and blocking capture was told to record no states, so that the CPU time of clients is not known.
+    pub lightweight: bool,
     /// Zone of the times in text.
     pub zone: TimeZone,
 }
@@ -142,6 +144,7 @@ impl Options {
             sort: Sort::default(),
             windows: Vec::new(),
             scope: Scope::default(),
+            lightweight: false,
             zone: TimeZone::UTC,
         }
     }
@@ -240,7 +243,7 @@ fn unavailable(options: &Options, answer: &Answer) -> Option<String> {
     };
     (precise_ns(&answer.coverage) == 0).then(|| {
         let why = if answer.coverage.sampled_ns > 0 { "samples cannot tell" } else { "nothing was observed in this time" };
-        format!("{what} is unavailable: {why}. It takes --mode full (every wait), --mode blocking (waits that leave the CPU), or a window opened in the full screen with --mode tiered.")
+        format!("{what} is unavailable: {why}. It takes --mode full (every wait), --mode blocking (waits that leave the CPU), or a window opened in the full screen (--mode tiered).")
     })
 }
 

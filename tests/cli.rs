@@ -79,6 +79,10 @@ fn capture_tiers_that_do_not_fit_are_refused_in_one_line() {
     for mode in ["sampled", "full", "blocking"] {
         refused(&["--mode", mode, "--window-tier", "blocking"], 2, &["--window-tier", "--mode tiered"]);
     }
+    // The full screen opens windows by hand in every mode: there only the terminal is missing.
+    for flags in [&["--lightweight"][..], &["--window-tier", "blocking"], &["--max-overhead", "10"]] {
+        refused(&[&["tui"], flags].concat(), 2, &["needs a terminal"]);
+    }
     refused(&["--mode", "full", "--script", &scenario("storm")], 2, &["scenario", "--mode"]);
     for bad in ["0", "-1", "NaN", "inf", "much"] {
         let flag = format!("--max-overhead={bad}");

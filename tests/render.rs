@@ -318,6 +318,13 @@ fn load_over_time_has_off_cpu_as_a_class_of_its_own() {
 }
 
 #[test]
+fn lightweight_capture_says_what_it_does_not_know() {
+    let print = |seen| made(&[seen], Options { lightweight: true, ..Options::new(View::TimeModel) }, Window::Follow(5 * SECOND));
+    assert!(print(Seen::Mixed).contains("CPU time of client backends is not known there"));
+    assert!(!print(Seen::Sampled).contains("Lightweight"));
+}
+
+#[test]
 fn an_event_chosen_is_named_once() {
     let filter = Filter::parse("event=IO:DataFileRead").unwrap();
     let options = Options { event: Some("IO:DataFileRead".into()), filter, ..Options::new(View::Histogram) };

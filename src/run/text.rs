@@ -146,6 +146,7 @@ fn options(wish: &Wish) -> Options {
         },
         windows: wish.windows.clone(),
         scope: if flags.cumulative { Scope::Cumulative } else { Scope::Interval },
+        lightweight: flags.lightweight,
         zone: wish.zone.clone(),
     }
 }

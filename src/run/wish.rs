@@ -57,7 +57,7 @@ impl Wish {
             }
             None => TimeZone::system(),
         };
-        modes(flags)?;
+        modes(flags, format)?;
         if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
             return Err(Usage("--window goes with the views time_model, system_event, query_event, histogram and flow".into()).into());
         }
@@ -82,8 +82,9 @@ impl Wish {
     }
 }
 
-/// Refuses what does not go together about capture tiers.
-fn modes(flags: &Live) -> Result<()> {
+/// Refuses what does not go together about capture tiers. In the full screen windows are opened by hand, whatever the mode.
+fn modes(flags: &Live, format: Format) -> Result<()> {
+    let by_hand = format == Format::Tui;
     let text = match flags.mode {
         Mode::Coop => {
             "--mode coop needs a patched server, which this program never asks for: use --mode tiered (windows on demand), full or blocking"
@@ -92,7 +93,9 @@ fn modes(flags: &Live) -> Result<()> {
         Mode::Full | Mode::Blocking if flags.script.is_some() => {
             "a scenario says itself how its waits were seen: leave out --mode, or --script".into()
         }
-        Mode::Sampled if flags.lightweight || flags.skip_query_id || flags.max_overhead.to_bits() != MAX_OVERHEAD.to_bits() => {
+        Mode::Sampled
+            if !by_hand && (flags.lightweight || flags.skip_query_id || flags.max_overhead.to_bits() != MAX_OVERHEAD.to_bits()) =>
+        {
             let flag = match (flags.lightweight, flags.skip_query_id) {
                 (true, _) => "--lightweight",
                 (false, true) => "--skip-query-id",
@@ -100,7 +103,7 @@ fn modes(flags: &Live) -> Result<()> {
             };
             format!("{flag} is about exact and blocking windows: it goes with --mode full, blocking or tiered")
         }
-        Mode::Sampled | Mode::Full | Mode::Blocking if flags.window_tier != WindowTier::Exact => {
+        Mode::Sampled | Mode::Full | Mode::Blocking if !by_hand && flags.window_tier != WindowTier::Exact => {
             "--window-tier goes with --mode tiered: it chooses what a window opened on demand is".into()
         }
         Mode::Sampled | Mode::Tiered | Mode::Full | Mode::Blocking => return queries(flags),

@@ -188,7 +188,6 @@ fn events(precise: bool) -> Vec<EventRow> {
     ];
     // No length of a wait: it is a remainder.
     rows[3].latency = None;
-    rows[3].waits = None;
     if !precise {
         rows.remove(3);
     }

@@ -124,6 +124,9 @@ pub fn lacks(options: &Options, answer: &Answer) -> Vec<String> {
     if c.blocking_ns > 0 {
         lines.push("Blocking capture sees the waits that leave the CPU; the time of others is in CPU*.".into());
     }
+    if options.lightweight && precise_ns(c) > 0 {
+        lines.push("Lightweight capture records no states: CPU time of client backends is not known there, and is in no figure.".into());
+    }
     if c.lost_records > 0 {
         lines.push(format!("{} records of waits were lost in this time: this program did not keep up.", c.lost_records));
     }

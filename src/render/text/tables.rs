@@ -8,7 +8,7 @@ use crate::render::precise_ns;
 use crate::show::{NONE, cut, left, ms, percent, right, safe, us, width};
 use crate::trace::catalog::{BackendKind, Named, TextSource};
 use crate::trace::record::{QueryId, State};
-use crate::trace::wait::WaitClass;
+use crate::trace::wait::{WaitClass, WaitEvent};
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
@@ -146,7 +146,7 @@ pub fn events(out: &mut impl Write, answer: &Answer, events: &[EventRow], max: M
         } else {
             String::new()
         };
-        let figures = columns.row(e.waits, e.time_ns, e.latency);
+        let figures = columns.row(e.waits.filter(|_| e.class != WaitClass::OffCpu), e.time_ns, e.latency);
         writeln!(out, "  {} {figures}{measured} {}", left(&e.name, room), right(&percent(e.db_share), 7))?;
     }
     Ok(())
@@ -200,7 +200,7 @@ pub fn pairs(out: &mut impl Write, answer: &Answer, pairs: &[PairRow], max: Max)
     let head = format!("  {:<20} {} {} {:>7}", "query_id", left("Wait Event", room), columns.head(), "% DB");
     writeln!(out, "{head}  Query\n  {}", "─".repeat(head.chars().count() + 5))?;
     for p in pairs.iter().take(TOP_PAIRS) {
-        let figures = columns.row(p.waits, p.time_ns, p.latency);
+        let figures = columns.row(p.waits.filter(|_| p.event != WaitEvent::OFF_CPU), p.time_ns, p.latency);
         let row = format!("  {:<20} {} {figures} {}", id(&p.sql), left(&p.name, room), right(&percent(p.db_share), 7));
         writeln!(out, "{}", format!("{row}  {}", sql(&p.sql.text, p.sql.truncated)).trim_end())?;
     }

@@ -41,12 +41,14 @@ pub fn write(out: &mut impl Write, options: &Options, parts: &[Part]) -> io::Res
     Ok(())
 }
 
-/// What the figures of the second and third window lack.
+/// What the figures of the second and third window lack, but for what was said of the first.
 fn longer(options: &Options, parts: &[(&String, &Part)]) -> Vec<String> {
-    let lines = |(name, part): &(&String, &Part)| {
-        lacks(options, part.answer).into_iter().map(move |line| format!("Last {name}: {line}")).collect::<Vec<_>>()
-    };
-    parts.iter().skip(1).filter(|(_, p)| full(p.answer)).flat_map(lines).collect()
+    let said = parts.first().map(|(_, p)| lacks(options, p.answer)).unwrap_or_default();
+    let mut lines = Vec::new();
+    for (name, part) in parts.iter().skip(1).filter(|(_, p)| full(p.answer)) {
+        lines.extend(lacks(options, part.answer).iter().filter(|l| !said.contains(l)).map(|l| format!("Last {name}: {l}")));
+    }
+    lines
 }
 
 fn histograms(out: &mut impl Write, options: &Options, parts: &[(&String, &Part)]) -> io::Result<()> {
