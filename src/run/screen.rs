@@ -29,7 +29,7 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         start: ui::state::Start {
             page: match wish.flags.view {
                 View::TimeModel => ui::pages::Page::Time,
-                View::SystemEvent => ui::pages::Page::Events,
+                View::SystemEvent | View::Histogram | View::Flow => ui::pages::Page::Events,
                 View::SessionEvent => ui::pages::Page::Sessions,
                 View::QueryEvent => ui::pages::Page::Queries,
                 View::Active => ui::pages::Page::Active,
