@@ -102,8 +102,7 @@ struct Attachment {
 }
 
 impl Attachment {
-    fn open(postmaster: &Postmaster, reach: Reach) -> anyhow::Result<Self> {
-        let memory = Attached::open(postmaster, reach)?;
+    fn of(memory: Attached, postmaster: &Postmaster) -> anyhow::Result<Self> {
         let watch = sys::Watch::on(std::iter::once(postmaster.pid).chain(memory.checkpointer()))?;
         let now = sys::now();
         Ok(Self { memory, watch, checked: now, named: now })
@@ -130,7 +129,7 @@ impl Attachment {
 impl Sampler {
     /// Attaches, proves the layout, and is ready to sample. An error is one clear line.
     pub fn start(options: Options) -> anyhow::Result<Self> {
-        let attachment = Attachment::open(&options.postmaster, options.reach)?;
+        let attachment = Attachment::of(Attached::open(&options.postmaster, options.reach)?, &options.postmaster)?;
         sys::wake_precisely();
         let mut this = Self {
             away: 0,
@@ -253,7 +252,8 @@ impl Sampler {
             .filter(|p| p.started == old.started)
             .or_else(|| discover::servers().into_iter().find(|p| p.pgdata == old.pgdata && p.container == old.container));
         let why = match found {
-            Some(postmaster) => match Attachment::open(&postmaster, self.options.reach) {
+            // Without waiting: the thread has more to do, and the next attempt is near.
+            Some(postmaster) => match Attached::open_now(&postmaster, self.options.reach).and_then(|m| Attachment::of(m, &postmaster)) {
                 Ok(attachment) => {
                     self.options.postmaster = postmaster;
                     return self.attach(attachment);
