@@ -11,7 +11,8 @@ use std::path::PathBuf;
     disable_version_flag = true,
     about = "See where a PostgreSQL server (13 to 18) spends its time: every session, live, from outside.\nNo patch, no extension, no restart, no login; nothing is attached to PostgreSQL.",
     after_help = "Without a command: the full-screen picture on a terminal, text per interval in a pipe.\n\
-        Exit status: 0 fine, 1 failed, 2 wrong usage. Reading another user's server needs root (or CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE).",
+        Exit status: 0 fine, 1 failed, 2 wrong usage. Reading another user's server needs root (or CAP_SYS_PTRACE,\n\
+        CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH together).",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]

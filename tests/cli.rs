@@ -171,3 +171,16 @@ fn a_closed_pipe_ends_the_program_silently() {
     assert_eq!(out.status.code(), Some(0));
     assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
 }
+
+#[test]
+fn output_that_cannot_be_written_is_one_line_and_status_1() {
+    let scenario = scenario("storm");
+    for arguments in [&["doctor"][..], &["--script", &scenario, "--format", "text", "--interval", "1"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let out = program().args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("pg_wait_tracer: cannot write to standard output: "), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    }
+}

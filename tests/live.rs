@@ -5,12 +5,15 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pg_wait_tracer::analysis::Source;
 use pg_wait_tracer::analysis::answer::Body;
 use pg_wait_tracer::analysis::filter::Filter;
 use pg_wait_tracer::analysis::question::{Ask, Question};
+use pg_wait_tracer::capture::sampler::{self, Sampler};
+use pg_wait_tracer::capture::{Capture, Feed};
+use pg_wait_tracer::pg::discover;
 use pg_wait_tracer::pg::memory::Reach;
 use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::catalog::TextSource;
@@ -365,6 +368,35 @@ fn stop_and_start_is_survived_and_shows_as_a_gap() {
     let cover = watch.ask(Ask::TimeModel, window).coverage;
     assert_eq!(cover.gaps.len(), 1, "{cover:?}");
     assert!(watch.active().iter().any(|r| r.who.kind.name() == "checkpointer"));
+}
+
+#[test]
+fn a_server_that_comes_back_slowly_is_not_waited_for() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    let postmaster = discover::choose(Some(server.pid().cast_signed()), None).unwrap();
+    let mut sampler = Sampler::start(sampler::Options::new(postmaster, Some(100), Reach::Auto)).unwrap();
+    let mut feed = Feed::default();
+    // After a crash the postmaster waits five seconds for a session that does not end: with that one process alone nothing can be proven.
+    let signal = |pid: i32, name: &str| server.account().signal(pid.cast_unsigned(), name).unwrap();
+    let pids = server.psql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+    let mut client = server.connect();
+    signal(client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0), "STOP");
+    signal(pids.parse().unwrap(), "KILL");
+    let (mut waited, mut longest) = (0, Duration::ZERO);
+    let end = Instant::now() + SECONDS(3);
+    while Instant::now() < end {
+        let began = Instant::now();
+        sampler.drain(&mut feed, Duration::from_millis(50)).unwrap();
+        longest = longest.max(began.elapsed());
+        waited += u32::from(matches!(&sampler.health().link, Link::Waiting { why } if why.starts_with("the server is starting")));
+    }
+    assert!(waited > 2, "{waited} attempts were expected to find a server that is starting");
+    assert!(longest < Duration::from_millis(500), "one call took {longest:?}");
+    let back = wait_until(SECONDS(20), || {
+        sampler.drain(&mut feed, Duration::from_millis(50)).unwrap();
+        sampler.health().link == Link::Attached
+    });
+    assert!(back, "attached again: {:?}", sampler.health().link);
 }
 
 #[test]
