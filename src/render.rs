@@ -188,8 +188,6 @@ impl Renderer {
             (View::SessionEvent, Some(pid)) => about(Ask::Events, &filter.clone().and(Term::Pid(pid))),
             // Executions are of a query, not of a query and an event.
             (View::QueryEvent, _) => about(Ask::Queries, &filter),
-            // CPU time inside waits is known per event.
-            (View::TimeModel, _) if o.format == Format::Json => about(Ask::Events, &filter),
             _ => Vec::new(),
         });
         questions

@@ -32,7 +32,6 @@ pub fn write(out: &mut impl Write, options: &Options, parts: &[Part]) -> io::Res
             (Body::QueryEvents { .. }, Some(Body::Queries { queries })) if precise_ns(&part.answer.coverage) > 0 => {
                 line.insert("queries".into(), queries.iter().map(rows::query).collect());
             }
-            (Body::TimeModel(model), Some(Body::Events { events })) => line.extend(rows::measured_model(model, Some(events))),
             _ => {}
         }
         serde_json::to_writer(&mut *out, &line)?;
@@ -55,7 +54,7 @@ pub fn object(view: &str, a: &Answer) -> Object {
             return o;
         }
         Body::TimeModel(model) => {
-            o.extend(rows::measured_model(model, None));
+            o.extend(rows::measured_model(model));
             o.insert("io_worker_busy_pct".into(), rows::pct(model.io_worker_busy));
             rows::model(&model.rows, a.coverage.observed_ns())
         }

@@ -149,7 +149,8 @@ fn model(precise: bool) -> TimeModel {
     if !precise {
         rows.remove(2);
     }
-    TimeModel { rows, io_worker_busy: None, io_workers: 0 }
+    let waits = precise.then_some(Measured { time_ns: 5_500 * MS, cpu_ns: 620 * MS, runq_ns: 40 * MS });
+    TimeModel { rows, waits, io_worker_busy: None, io_workers: 0 }
 }
 
 fn latency(us: [u64; 5]) -> Latency {

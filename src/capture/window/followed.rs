@@ -212,7 +212,6 @@ impl Followed {
     }
 
     /// Rows of a command that still has no id: by its text.
-
     pub fn settle_query(&mut self, hands: &mut Hands<'_>, sink: &mut Sink<'_>, news: &mut Vec<News>) {
         let Some(began) = self.strand.wants_query() else { return };
         if self.by_text.0 == began {

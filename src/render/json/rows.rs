@@ -39,21 +39,15 @@ pub fn model(rows: &[ModelRow], observed: u64) -> Value {
     out.into()
 }
 
-/// Where measured CPU time went; null without any. `wait_gap_cpu_ms`, time on the CPU inside waits that are load, needs the events.
-pub fn measured_model(model: &TimeModel, events: Option<&[EventRow]>) -> Map<String, Value> {
-    let of = |class: WaitClass| model.rows.iter().find(|r| r.key == ModelKey::Class(class)).map_or(0, |r| r.time_ns);
-    let mut has = model.rows.iter().any(|r| r.key == ModelKey::Class(WaitClass::OffCpu));
-    let mut spun = None;
-    for e in events.unwrap_or_default().iter().filter(|e| !e.idle) {
-        if let Some(measured) = e.measured {
-            has = true;
-            *spun.get_or_insert(0) += if matches!(e.class, WaitClass::Cpu | WaitClass::OffCpu) { 0 } else { measured.cpu_ns };
-        }
-    }
+/// Where measured CPU time went; null without any. `wait_gap_cpu_ms`: time on the CPU inside waits that are load.
+pub fn measured_model(model: &TimeModel) -> Map<String, Value> {
+    let of = |class: WaitClass| model.rows.iter().find(|r| r.key == ModelKey::Class(class)).map(|r| r.time_ns);
+    let (off, spun) = (of(WaitClass::OffCpu), model.waits.map(|w| w.cpu_ns));
+    let has = off.is_some() || spun.is_some();
     object(json!({
         "has_measured_cpu": has,
-        "cpu_ms": ms(of(WaitClass::Cpu)),
-        "offcpu_ms": has.then(|| ms(of(WaitClass::OffCpu))),
+        "cpu_ms": ms(of(WaitClass::Cpu).unwrap_or(0)),
+        "offcpu_ms": has.then(|| ms(off.unwrap_or(0))),
         "wait_gap_cpu_ms": spun.map(ms),
     }))
 }
