@@ -193,12 +193,16 @@ fn scene<'a, R: Row>(rows: &[R], answer: &'a Answer, state: &'a State) -> Scene<
     };
     let (short, medium) = (glance(slot::SHORT), glance(slot::MEDIUM));
     let top_share = rows.iter().filter_map(Row::share).fold(0.0, f64::max);
-    let exact = match &answer.body {
-        Body::Events { events } => events.iter().any(|e| e.waits.is_some() || e.latency.is_some()),
-        _ => false,
+    let (exact, measured, executions) = match &answer.body {
+        Body::Events { events } => {
+            (events.iter().any(|e| e.waits.is_some() || e.latency.is_some()), events.iter().any(|e| e.measured.is_some()), false)
+        }
+        Body::Sessions { sessions } => (sessions.iter().any(|s| s.waits.is_some()), sessions.iter().any(|s| s.measured.is_some()), false),
+        Body::Queries { queries } => (queries.iter().any(|q| q.waits.is_some()), false, queries.iter().any(|q| q.executions.is_some())),
+        _ => (false, false, false),
     };
     let wall = answer.clock.wall(answer.extent.map_or(answer.window.end, |e| e.end.min(answer.window.end))) / 1_000;
-    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact }
+    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact, measured, executions }
 }
 
 /// Why there are no rows, when there are none.

@@ -60,7 +60,7 @@ impl Areas {
     pub fn heat(&self) -> Heat {
         let screen = (self.footer.width, self.footer.bottom());
         match screen {
-            (WIDE.., _) => Heat::Beside(self.table.width - LADDER - 2),
+            (WIDE.., _) => Heat::Beside(self.table.width - ladder(self.table.width) - 2),
             (_, TALL..) => Heat::Below(self.plot().width),
             _ => Heat::Nowhere,
         }
@@ -84,8 +84,15 @@ impl Areas {
 const WIDE: u16 = 120;
 /// From this height on, it stands below it where there is no room beside.
 const TALL: u16 = 40;
+/// So many percent of a width.
+pub fn percent(width: u16, percent: u32) -> u16 {
+    (u32::from(width) * percent / 100) as u16
+}
+
 /// Columns of the distribution beside it.
-pub const LADDER: u16 = 60;
+pub fn ladder(width: u16) -> u16 {
+    percent(width, 45).clamp(60, 84)
+}
 
 /// Where latency over time stands, and how many columns it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

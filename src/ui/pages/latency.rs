@@ -21,18 +21,17 @@ pub struct Rung {
     pub bars: (usize, usize),
 }
 
+/// Rows that may be too many and are joined at one end, when hardly any wait is in them.
+const FEW: usize = 4;
+/// Share of all waits that is hardly any.
+const HARDLY: f64 = 0.01;
+
 /// The rows: bars from the first with waits to the last, as many joined per row as it takes.
 pub fn rungs(view: &LatencyView, room: usize) -> Vec<Rung> {
-    let filled = |i: &usize| view.bars.get(*i).is_some_and(|b| b.waits > 0);
-    let (Some(first), Some(last)) = ((0..view.bars.len()).find(filled), (0..view.bars.len()).rfind(filled)) else { return Vec::new() };
-    // Joined bars begin at multiples, so that they stay what they are when shorter waits come in.
-    let rows = |step: usize| last / step - first / step + 1;
-    let step = (1..=view.bars.len()).find(|s| rows(*s) <= room.max(1)).unwrap_or(view.bars.len());
     let waits: f64 = view.bars.iter().map(|b| b.waits as f64).sum();
     let time: f64 = view.bars.iter().map(|b| b.time_ns as f64).sum();
     let mut below = 0.0;
-    let mut rung = |n: usize| {
-        let bars = (n * step, ((n + 1) * step).min(view.bars.len()));
+    let mut rung = |bars: (usize, usize)| {
         let inside = view.bars.get(bars.0..bars.1)?;
         let count = inside.iter().fold(0u64, |sum, b| sum.saturating_add(b.waits));
         let share = count as f64 / waits.max(1.0);
@@ -47,7 +46,44 @@ pub fn rungs(view: &LatencyView, room: usize) -> Vec<Rung> {
             bars,
         })
     };
-    (first / step..=last / step).filter_map(&mut rung).collect()
+    groups(view, room.max(1), waits).into_iter().filter_map(&mut rung).collect()
+}
+
+/// Which bars share a row: the first of them, and the one behind the last.
+fn groups(view: &LatencyView, room: usize, waits: f64) -> Vec<(usize, usize)> {
+    let filled = |i: &usize| view.bars.get(*i).is_some_and(|b| b.waits > 0);
+    let (Some(first), Some(last)) = ((0..view.bars.len()).find(filled), (0..view.bars.len()).rfind(filled)) else { return Vec::new() };
+    for step in 1..=view.bars.len() {
+        // Joined bars begin at multiples, so that they stay what they are when shorter waits come in.
+        let rows = (first / step)..=(last / step);
+        let mut groups: Vec<_> = rows.map(|n| (n * step, ((n + 1) * step).min(view.bars.len()))).collect();
+        let over = groups.len().saturating_sub(room);
+        if over == 0 {
+            return groups;
+        }
+        let hardly = |(from, to): (usize, usize)| {
+            let inside = view.bars.get(from..to).unwrap_or_default();
+            inside.iter().map(|b| b.waits as f64).sum::<f64>() <= waits * HARDLY
+        };
+        if over > FEW || room < 2 {
+            continue;
+        }
+        let (Some(head), Some(tail)) = (groups.first().zip(groups.get(over)), groups.get(groups.len() - over - 1).zip(groups.last()))
+        else {
+            continue;
+        };
+        let (head, tail) = ((head.0.0, head.1.1), (tail.0.0, tail.1.1));
+        if hardly(head) {
+            groups.splice(..=over, [head]);
+            return groups;
+        }
+        if hardly(tail) {
+            groups.truncate(groups.len() - over - 1);
+            groups.push(tail);
+            return groups;
+        }
+    }
+    vec![(first, last + 1)]
 }
 
 /// Waits of a row in a column; `None` when nothing is known about the column.
@@ -118,6 +154,14 @@ mod tests {
             assert!(rungs.windows(2).all(|w| w[0].to_ns == w[1].from_ns));
         }
         assert_eq!(super::rungs(&view(&all), 14).len(), 14);
+    }
+
+    #[test]
+    fn an_end_with_hardly_a_wait_is_joined_before_the_middle_is() {
+        let spans = |waits: &[u64], room| rungs(&view(waits), room).iter().map(|r| r.bars).collect::<Vec<_>>();
+        assert_eq!(spans(&[1, 1, 500, 500, 500], 4), [(0, 2), (2, 3), (3, 4), (4, 5)]);
+        assert_eq!(spans(&[500, 500, 500, 1, 1], 4), [(0, 1), (1, 2), (2, 3), (3, 5)]);
+        assert_eq!(spans(&[500, 500, 500, 500, 500], 4), [(0, 2), (2, 4), (4, 5)]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::latency::{bar, note_right};
 use crate::analysis::answer::{Answer, Flow};
 use crate::trace::wait::WaitClass;
 use crate::ui::draw::hits::{Hits, Target};
+use crate::ui::draw::layout::percent;
 use crate::ui::format;
 use crate::ui::pages::flow::{Face, Neighbour, Weigh, neighbours, order};
 use crate::ui::state::State;
@@ -51,7 +52,7 @@ impl Widths {
         let count = if side >= 44 { 7 } else { 0 };
         let mean = if side >= 62 { 9 } else { 0 };
         let left = side.saturating_sub(10 + count + mean);
-        let name = (left * 3 / 5).clamp(left.min(15), 30);
+        let name = (left / 5 * 3).clamp(left.min(15), 30);
         Self { name, count, mean, bar: left - name }
     }
 }
@@ -64,7 +65,7 @@ impl StatefulWidget for &Panel<'_> {
         note(self.flow, self.answer, self.state, self.theme, areas.note, buf);
         let table = areas.table;
         let Some(centre) = self.state.place.stream.centre.filter(|_| table.height > 1) else { return };
-        let middle = (table.width * 22 / 100).clamp(18, 40);
+        let middle = percent(table.width, 22).clamp(18, 40);
         let side = (table.width - middle - 2 * LINES) / 2;
         let left = Rect { width: side, ..table };
         let lines = Rect { x: left.right(), width: LINES, ..table };
@@ -288,7 +289,7 @@ pub fn note(flow: &Flow, answer: &Answer, state: &State, theme: &Theme, area: Re
     let n = flow.transitions;
     let text = format!("{} {}", format::count(n), if n == 1 { "transition" } else { "transitions" });
     let mut x = put(buf, area, area.x + 1, area.y, &text, theme.of(Role::Strong));
-    let measure = if state.weigh == Weigh::Count { "by count" } else { "by time before the step" };
+    let measure = if state.weigh == Weigh::Count { "by count" } else { "by time" };
     x = put(buf, area, x + 1, area.y, measure, theme.of(Role::Dim));
     note_right(answer, state, theme, area, x, buf);
 }

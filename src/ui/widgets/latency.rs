@@ -10,7 +10,7 @@ use super::precise;
 use crate::analysis::answer::{Answer, Latency, LatencyView};
 use crate::trace::clock::Ts;
 use crate::ui::chart::axis;
-use crate::ui::draw::layout::{Areas, Heat, LADDER};
+use crate::ui::draw::layout::{Areas, Heat, ladder};
 use crate::ui::format;
 use crate::ui::pages::latency::{Rung, bound, cell, least, level, rungs};
 use crate::ui::state::State;
@@ -52,7 +52,7 @@ impl Widget for &Distribution<'_> {
             Heat::Nowhere => self.ladder(table, &rungs(self.view, usize::from(table.height) - 1), buf),
             Heat::Beside(columns) => {
                 let rungs = rungs(self.view, usize::from(table.height) - 2);
-                self.ladder(Rect { width: LADDER, ..table }, &rungs, buf);
+                self.ladder(Rect { width: ladder(table.width), ..table }, &rungs, buf);
                 let heat = Rect { x: table.right() - columns - 1, width: columns, ..table };
                 self.heat(heat, &rungs, buf);
             }
@@ -102,7 +102,7 @@ impl Distribution<'_> {
         for (text, right) in COLUMNS {
             put_right(buf, at(title, right), text, header);
         }
-        put(buf, title, title.x + BARS, title.y, "waits by length", header);
+        put(buf, title, title.x + BARS, title.y, "share", header);
         let most = rungs.iter().map(|r| r.waits).max().unwrap_or(0);
         let room = area.width.saturating_sub(BARS + 1);
         for (n, rung) in (1..area.height).zip(rungs) {
@@ -155,14 +155,38 @@ impl Distribution<'_> {
                 let (x, y) = (area.x + x, area.y + n);
                 match cell(column, rung) {
                     None if self.is_future(i) => {}
-                    None => dot(buf, x, y, glyphs.spark_gap, self.theme.of(Role::RowGap)),
+                    None if n == 1 || usize::from(n) == rungs.len() => dot(buf, x, y, glyphs.spark_gap, self.theme.of(Role::RowGap)),
+                    None => {}
                     Some(0) => {}
                     Some(waits) => dot(buf, x, y, glyphs.shades.get(level(waits, most)).unwrap_or(&" "), self.ink()),
                 }
             }
         }
         let rows = u16::try_from(rungs.len()).unwrap_or(0).min(area.height.saturating_sub(2));
+        self.unknown(Rect { y: area.y + 1, height: rows, ..area }, buf);
         self.times(Rect { y: area.y + 1 + rows, height: 1, ..area }, buf);
+    }
+
+    /// Says in the middle of what is not known that it is not known.
+    fn unknown(&self, area: Rect, buf: &mut Buffer) {
+        const WORDS: &str = " not measured ";
+        let columns = self.view.columns.len();
+        let blank = |x: u16| {
+            let i = usize::from(x) * columns / usize::from(area.width.max(1));
+            self.view.columns.get(i).is_some_and(|c| c.observed <= 0.0) && !self.is_future(i)
+        };
+        let mut from = 0;
+        for x in 0..=area.width {
+            if x < area.width && blank(x) {
+                continue;
+            }
+            let (run, words) = (x - from, u16::try_from(WORDS.len()).unwrap_or(u16::MAX));
+            if run >= words && area.height > 2 {
+                let y = area.y + area.height / 2;
+                put(buf, area, area.x + from + (run - words) / 2, y, WORDS, self.theme.of(Role::Dim));
+            }
+            from = x + 1;
+        }
     }
 
     /// Whether a column has not begun yet, as far as is recorded.

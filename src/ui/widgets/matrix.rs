@@ -3,6 +3,7 @@
 use super::flow::note;
 use crate::analysis::answer::{Answer, Flow};
 use crate::ui::draw::hits::{Hits, Target};
+use crate::ui::draw::layout::percent;
 use crate::ui::format;
 use crate::ui::pages::flow::{Weigh, matrix, order};
 use crate::ui::state::State;
@@ -47,7 +48,7 @@ impl StatefulWidget for &Matrix<'_> {
         }
         // Letters follow the whole order, so that narrowing the rows does not rename them.
         let all = order(self.flow, self.state.weigh);
-        let names = (area.width * 28 / 100).clamp(24, 40);
+        let names = percent(area.width, 28).clamp(24, 40);
         let count = usize::from(area.width.saturating_sub(names + 10) / COLUMN).min(LETTERS.len()).min(all.len());
         let columns = all.get(..count).unwrap_or_default();
         let title = row(area, 0);

@@ -15,8 +15,9 @@ use crate::ui::theme::role::Role;
 pub fn described(answer: &Answer, state: &State) -> Option<String> {
     let seen = &answer.coverage;
     let precise = seen.exact_ns + seen.blocking_ns;
+    let recorded = answer.extent.map_or(0, |e| answer.window.clip(e).len());
     // Less than a hundredth is the seam between the tiers.
-    if precise == 0 || seen.sampled_ns + seen.gap_ns <= seen.observed_ns() / 100 && seen.blocking_ns.min(seen.exact_ns) == 0 {
+    if precise == 0 || recorded.saturating_sub(precise) <= recorded / 100 && seen.blocking_ns.min(seen.exact_ns) == 0 {
         return None;
     }
     let at = |ts| format::clock(answer.clock.wall(ts), &state.start.zone, true);

@@ -143,13 +143,13 @@ fn tier(answer: &Answer) -> Option<String> {
     Some(text)
 }
 
-/// `EXACT 7 s left`, `412 ns per wait`, `3.1 % of a core`.
+/// `EXACT 7 s left`, `412 ns each`, `3.1 % of a core`.
 fn window_parts(window: &WindowHealth) -> impl Iterator<Item = (u8, String)> {
     let tier = window.tier.name().to_uppercase();
     let left = window.remaining_s.map_or_else(|| format!("{tier} until closed"), |s| format!("{tier} {s} s left"));
     let share = format!("{:.1} % of a core", window.overhead_pct);
-    let price = (window.price_ns > 0).then(|| (1, format!("{}/{}", format::duration(window.price_ns), unit(window))));
-    [(0, left), (1, share)].into_iter().chain(price)
+    let price = (window.price_ns > 0).then(|| (1, format!("{} each", format::duration(window.price_ns))));
+    [(0, left)].into_iter().chain(price).chain([(0, share)])
 }
 
 /// What a window's price is the price of.
