@@ -206,17 +206,17 @@ pub static TABLE: &[Entry] = &[
     row(A::PageDown, "page-down", &["PgDn", "Ctrl-d"], "one screenful down", Table),
     row(A::First, "first", &["Home", "g"], "first row", Table),
     row(A::Last, "last", &["End"], "last row", Table),
-    row(A::Escalate, "escalate", &["e"], "open an exact or blocking window: every wait, for so many seconds", Time)
+    row(A::Escalate, "escalate", &["e"], "open an exact or blocking window for some seconds", Time)
         .hint(5, "exact")
         .when(State::can_escalate),
-    row(A::Calm, "calm", &["E"], "close the window", Time).hint(2, "close window").when(State::can_calm),
+    row(A::Calm, "calm", &["E"], "close the exact or blocking window", Time).hint(2, "close window").when(State::can_calm),
     row(A::Filter, "filter", &["/"], "filter, or words that rows must contain", Table).hint(6, "filter").when(State::can_filter),
     row(A::SortNext, "sort-next", &["s", ">"], "sort by the next column", Table).hint(11, "sort").when(State::can_sort),
     row(A::SortPrevious, "sort-previous", &["<"], "sort by the column before", Table).when(State::can_sort),
     row(A::SortReverse, "sort-reverse", &["S"], "reverse the order", Table).when(State::can_sort),
     row(A::Idle, "idle", &["i"], "show or hide what is idle", Table).hint(12, "idle").when(State::can_idle),
-    row(A::Weigh, "weigh", &["m"], "flow: widths by count, or by time", Table).hint(3, "count/time").when(State::has_faces),
-    row(A::Face, "face", &["v"], "flow: as a panel, or as a matrix", Table).hint(4, "panel/matrix").when(State::has_faces),
+    row(A::Weigh, "weigh", &["m"], "page Flow: by count, or by time", Table).hint(3, "count/time").when(State::has_faces),
+    row(A::Face, "face", &["v"], "page Flow: as a panel, or as a matrix", Table).hint(4, "panel/matrix").when(State::has_faces),
     row(A::Detail, "detail", &["d"], "everything about the selected row", Table).hint(13, "detail").when(State::can_enter),
     row(A::Wrap, "wrap", &["w"], "show the selected row's SQL in full, wrapped", Table).hint(17, "wrap").when(State::can_wrap),
     row(A::CopySql, "copy-sql", &["y"], "copy the SQL text to the clipboard", Table).hint(14, "copy").when(State::has_sql),

@@ -110,7 +110,7 @@ fn flow() -> Flow {
 }
 
 /// What the analysis would answer with exact data in a part of the window, or in all of it.
-fn exact(question: &Question, answer: &mut Answer, whole: bool) {
+pub fn exact(question: &Question, answer: &mut Answer, whole: bool) {
     let seen = inside(answer.window, whole);
     let c = &mut answer.coverage;
     c.exact_ns = if whole { c.sampled_ns } else { seen.len() };

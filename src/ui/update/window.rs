@@ -9,6 +9,7 @@ use crate::ui::state::State;
 use crate::ui::state::layer::Layer;
 use crate::ui::state::line::Line;
 use crate::ui::state::window::{Asking, Awaited, SECONDS, Windows, name, read};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// How long what came of a window is said.
@@ -118,7 +119,7 @@ fn closed(window: &WindowHealth, windows: &Windows) -> String {
         [(window.lost_records, "lost"), (u64::from(window.unarmed), "backends not followed"), (window.missed, "backends missed")]
     {
         if n > 0 {
-            text.push_str(&format!(", {} {what}", format::count(n)));
+            let _ = write!(text, ", {} {what}", format::count(n));
         }
     }
     if matches!(windows, Windows::Of { standing: Some(kind), .. } if kind.fidelity() == window.tier) {

@@ -240,14 +240,14 @@ impl Panel<'_> {
         if shown == 0 {
             return;
         }
-        let (first, last) = (0.min(at), at.max(shown - 1));
+        let last = at.max(shown - 1);
         let style = self.theme.of(Role::Axis);
         // Sides a cell reaches: up 1, down 2, left 4, right 8.
         let (out, inward) = if side == Side::Before { (4, 8) } else { (8, 4) };
         let (outer, knot) = if side == Side::Before { (area.x, area.x + 1) } else { (area.x + 1, area.x) };
-        for n in first..=last {
+        for n in 0..=last {
             let y = area.y + 1 + n;
-            let mut reach = usize::from(n > first) + 2 * usize::from(n < last);
+            let mut reach = usize::from(n > 0) + 2 * usize::from(n < last);
             if n < shown {
                 reach |= out;
                 dot(buf, outer, y, self.theme.glyphs().lines[12], style);

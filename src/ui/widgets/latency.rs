@@ -156,8 +156,7 @@ impl Distribution<'_> {
                 match cell(column, rung) {
                     None if self.is_future(i) => {}
                     None if n == 1 || usize::from(n) == rungs.len() => dot(buf, x, y, glyphs.spark_gap, self.theme.of(Role::RowGap)),
-                    None => {}
-                    Some(0) => {}
+                    None | Some(0) => {}
                     Some(waits) => dot(buf, x, y, glyphs.shades.get(level(waits, most)).unwrap_or(&" "), self.ink()),
                 }
             }

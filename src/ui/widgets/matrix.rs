@@ -54,7 +54,7 @@ impl StatefulWidget for &Matrix<'_> {
         let title = row(area, 0);
         let header = self.theme.of(Role::Header);
         buf.set_style(title.intersection(buf.area), header);
-        put(buf, title, title.x + 1, title.y, "then, in percent", header);
+        put(buf, title, title.x + 1, title.y, "followed by, %", header);
         let start = area.x + names + 9;
         put_right(buf, Rect { width: names + 8, ..title }, if self.state.weigh == Weigh::Count { "count" } else { "time" }, header);
         for (x, i) in (0..).map(|n| start + n * COLUMN).zip(0..count) {
