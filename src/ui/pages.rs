@@ -101,7 +101,7 @@ impl Page {
             }
             Self::Flow => {
                 "What followed what in single sessions: in the middle the selected event, on its left what came before it, on its right what came \
-                 after, with widths by count, or by the time spent before the step (m). Up and down choose, left and right change the column; Enter \
+                 after, with widths by count, or by the time spent before the step (m); avg stay is the mean of that time. Up and down choose, left and right change the column; Enter \
                  puts a neighbour into the middle, and goes into the event that is there already. v shows all as a matrix: the row's event was \
                  followed by the column's in so many percent. Exact and blocking stretches only: e opens a window."
             }
