@@ -31,7 +31,9 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         start: ui::state::Start {
             page: match wish.flags.view {
                 View::TimeModel => ui::pages::Page::Time,
-                View::SystemEvent | View::Histogram | View::Flow => ui::pages::Page::Events,
+                View::SystemEvent => ui::pages::Page::Events,
+                View::Histogram => ui::pages::Page::Latency,
+                View::Flow => ui::pages::Page::Flow,
                 View::SessionEvent => ui::pages::Page::Sessions,
                 View::QueryEvent => ui::pages::Page::Queries,
                 View::Active => ui::pages::Page::Active,
