@@ -240,9 +240,10 @@ impl<'a, T: Trace> Walk<'a, T> {
                 if let Some(before) = before
                     && (before.event, record.event) == (WaitEvent::CPU, WaitEvent::CPU)
                     && before.span.end == record.span.start
+                    && before.span.end > self.window.start
                     && let Some(detail) = &mut record.detail
                 {
-                    // A stretch without a wait is cut where a command begins or ends: here it is one.
+                    // A stretch without a wait is cut where a command begins or ends: inside the window it is one.
                     record.span.start = before.span.start;
                     detail.lead_ns = before.detail.map_or(0, |d| d.lead_ns);
                 }
