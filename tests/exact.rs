@@ -144,8 +144,8 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
         let health = watch.close();
         let captured = watch.captured(kind);
         let mut sleeps = waits(&captured, event(&watch, "Timeout:PgSleep"));
-        // A latch that is still set from before makes PostgreSQL wait once more, for microseconds: exact rows show that too.
-        sleeps.retain(|w| w.ns > 1_000_000);
+        // A latch that is still set from before, or a timer that is early, makes PostgreSQL wait once more for the rest: exact rows show that too.
+        sleeps.retain(|w| w.ns > 50_000_000);
         let lengths: Vec<f64> = sleeps.iter().map(|w| w.ns as f64 / 1e6).collect();
         let missing = assert_tiled(&captured);
         println!("{kind:?}: {} sleeps of {:?} ms; untold {:.5} %; {health:?}", sleeps.len(), extremes(&lengths), missing * 100.0);
