@@ -87,7 +87,7 @@ pub struct Live {
     /// Only this wait event, as Class:Event or CPU* (a histogram without it is of all waits that are load).
     #[arg(short, long, value_name = "NAME")]
     pub event: Option<String>,
-    /// Only this backend, with its events.
+    /// Only this backend; session_event lists all, and its events below.
     #[arg(short = 'P', long, value_name = "PID")]
     pub pid_filter: Option<i32>,
     /// Only this query (signed, unsigned or 0x hexadecimal).

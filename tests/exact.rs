@@ -675,9 +675,17 @@ fn a_backend_whose_debug_registers_are_taken_is_shown_and_the_rest_goes_on() {
     client.batch_execute("SELECT pg_sleep(0.3)").unwrap();
     watch.run(Duration::from_millis(600));
     let health = watch.close();
-    drop(taken);
     let captured = watch.captured(Kind::Exact);
     let who = session(&watch, pid);
+    // In the next window they are given back, and it is followed from then on.
+    watch.open(Kind::Exact, None);
+    watch.until(SECONDS(5), "refused", |t| t.0.health().window.as_ref().is_some_and(|w| w.unarmed == 1));
+    drop(taken);
+    watch.until(SECONDS(10), "followed", |t| t.0.health().window.as_ref().is_some_and(|w| w.unarmed == 0 && w.armed > health.armed));
+    client.batch_execute("SELECT pg_sleep(0.1)").unwrap();
+    watch.run(Duration::from_millis(600));
+    watch.close();
+    assert!(watch.captured(Kind::Exact).rows.iter().any(|r| r.session == who && r.span.len() > 50_000_000));
     let blind: u64 = captured.blind.iter().filter(|b| b.session == who).map(|b| b.span.len()).sum();
     println!("{health:?}; blind to {who:?} for {:.1} ms of {:.1} ms", blind as f64 / 1e6, captured.span().len() as f64 / 1e6);
     assert!(health.unarmed == 1 && health.armed >= 4 && health.unarmed_why.contains("debug registers"));
@@ -828,7 +836,9 @@ fn statements_without_ids_are_told_apart_by_their_text() {
                 println!("{:>10.2} ms {text}", *ns as f64 / 1e6);
             }
             println!("{version} {kind:?}: {:.3} % of {:.2} s", 100.0 * named as f64 / all as f64, all as f64 / 1e9);
-            assert!(named as f64 > 0.998 * all as f64, "{version} {kind:?}: {named} of {all}");
+            // Blocking capture looks only where a process sleeps: commands that never do are known when they were running at a checkpoint.
+            let least = if kind == Kind::Exact { 0.998 } else { 0.85 };
+            assert!(named as f64 > least * all as f64, "{version} {kind:?}: {named} of {all}");
         }
     }
 }

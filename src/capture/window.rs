@@ -399,6 +399,13 @@ impl Window {
         self.programs.look();
         // Whose birth was seen and who is neither followed nor reported dead: not a process with a slot (the log collector).
         self.newborn.retain(|_, born| now.since(*born) < 60 * SECOND);
+        // What refused may be over: a debugger went away, another tracer closed its window.
+        for (slot, pid) in self.seats.refused() {
+            if let Some(blind) = self.seats.leave(slot, now) {
+                feed.intervals.blind(blind);
+            }
+            self.take_in(slot, pid, hands, feed);
+        }
         let (clock, ids) = (sys::clock(), self.ids());
         for index in self.seats.indices() {
             let Some(followed) = self.seats.track(index) else { continue };

@@ -359,6 +359,11 @@ impl Seats {
         }
     }
 
+    /// Slots whose process is there and not followed, with its pid.
+    pub fn refused(&self) -> Vec<(usize, i32)> {
+        self.slots.iter().enumerate().filter(|(_, s)| s.blind.is_some()).map(|(slot, s)| (slot, s.pid)).collect()
+    }
+
     /// Why somebody could not be followed, last.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
