@@ -842,3 +842,39 @@ fn statements_without_ids_are_told_apart_by_their_text() {
         }
     }
 }
+
+#[test]
+fn commands_that_follow_each_other_at_once_are_all_seen() {
+    use pg_wait_tracer::trace::block::Edge;
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q"]).finish();
+    for protocol in ["simple", "extended", "prepared"] {
+        let mut watch = Watch::windows(&server, free());
+        watch.run(Duration::from_millis(300));
+        watch.open(Kind::Exact, None);
+        let load = server.pgbench(&["-S", "-n", "-M", protocol, "-c", "1", "-T", "3"]);
+        watch.run(SECONDS(3));
+        let said = load.finish();
+        watch.run(Duration::from_millis(500));
+        let health = watch.close();
+        let line = said.lines().find(|l| l.starts_with("number of transactions actually processed")).unwrap();
+        let ran: f64 = line.split([':', '/']).nth(1).unwrap().trim().parse().unwrap();
+        let captured = watch.captured(Kind::Exact);
+        assert_tiled(&captured);
+        let catalog = watch.trace.0.catalog();
+        let is_ours = |id: SessionId| catalog.sessions.get(&id).is_some_and(|s| s.application.as_ref() == "pgbench");
+        let ended = captured.marks.iter().filter(|m| m.edge == Edge::End && is_ours(m.session)).count() as f64;
+        let mine = |f: &dyn Fn(&&pg_wait_tracer::trace::record::Record) -> bool| -> f64 {
+            captured.rows.iter().filter(|r| is_ours(r.session)).filter(f).map(|r| r.span.len() as f64 / 1e9).sum()
+        };
+        println!(
+            "{protocol}: {ran} transactions, {ended} ends; {:.2} s in commands, {:.2} s waiting for the client, {:.2} s between; {} ns a trap",
+            mine(&|r| r.state.in_command()),
+            mine(&|r| r.event == WaitEvent::CLIENT_READ),
+            mine(&|r| r.event == WaitEvent::CPU && !r.state.in_command()),
+            health.price_ns
+        );
+        // pgbench asks for the server's version and the like before it begins.
+        assert!(ended >= ran && ended <= ran + 20.0, "{protocol}: {ran} transactions, {ended} ends of commands");
+    }
+}

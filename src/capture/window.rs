@@ -151,7 +151,7 @@ impl Window {
             empty: rules.empty,
         };
         if kind == Kind::Exact {
-            sys::perf::allow_files(memory.slots() as u64 + 256);
+            sys::perf::allow_files(2 * memory.slots() as u64 + 256);
         }
         let mut programs = Programs::load(&setup)?;
         let shared = programs.share(sizes)?;
@@ -249,6 +249,9 @@ impl Window {
             }
             if let (Some(process), Some(followed)) = (process, self.seats.at(slot)) {
                 followed.settle_in(process.event, hands, &self.shared, feed);
+                if self.kind == Kind::Exact && !self.rules.lightweight {
+                    followed.watch_states(hands, &self.programs);
+                }
             }
         }
     }
