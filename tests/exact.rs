@@ -492,7 +492,7 @@ fn blocking_and_exact_agree() {
 
 #[test]
 fn nothing_is_lost_at_full_rate_and_a_tiny_ring_says_what_it_lost() {
-    let Some(server) = Server::start("18", &Options::new()) else { return };
+    let Some(server) = Server::start("18", &Options::new().preload("pg_stat_statements")) else { return };
     server.pgbench(&["-i", "-q", "-s", "5"]).finish();
     let load = server.pgbench(&["-S", "-n", "-c", "8", "-j", "2", "-T", "60"]);
     for ring in [None, Some(16)] {
