@@ -11,7 +11,8 @@ use std::path::PathBuf;
     disable_version_flag = true,
     about = "See where a PostgreSQL server (13 to 18) spends its time: every session, live, from outside.\nNo patch, no extension, no restart, no login; nothing is attached to PostgreSQL.",
     after_help = "Without a command: the full-screen picture on a terminal, text per interval in a pipe.\n\
-        Exit status: 0 fine, 1 failed, 2 wrong usage. Reading another user's server needs root (or CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE).",
+        Exit status: 0 fine, 1 failed, 2 wrong usage. Reading another user's server needs root (or CAP_SYS_PTRACE,\n\
+        CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH together).",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
@@ -77,16 +78,16 @@ pub struct Live {
     /// Print this many intervals, then stop.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
-    /// Up to three windows side by side, increasing, the first equal to the interval: 5s,1m,5m.
+    /// Up to three windows side by side (or below each other), increasing, the first equal to the interval: 5s,1m,5m.
     #[arg(short, long, value_name = "W1,W2,W3")]
     pub window: Option<String>,
     /// Totals since the start instead of the interval's.
     #[arg(long, conflicts_with = "window")]
     pub cumulative: bool,
-    /// Only this wait event, as Class:Event or CPU*.
+    /// Only this wait event, as Class:Event or CPU* (a histogram without it is of all waits that are load).
     #[arg(short, long, value_name = "NAME")]
     pub event: Option<String>,
-    /// Only this backend, with its events.
+    /// Only this backend; session_event lists all, and its events below.
     #[arg(short = 'P', long, value_name = "PID")]
     pub pid_filter: Option<i32>,
     /// Only this query (signed, unsigned or 0x hexadecimal).
@@ -95,19 +96,19 @@ pub struct Live {
     /// Only rows that match, for example: class=Lock user=app,web db!=test
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// Capture tier.
+    /// How waits are seen.
     #[arg(long, value_enum, default_value_t = Mode::Sampled)]
     pub mode: Mode,
-    /// Tier of windows opened on demand.
+    /// What a window opened in the full screen is.
     #[arg(long, value_enum, default_value_t = WindowTier::Exact)]
     pub window_tier: WindowTier,
-    /// Close a window that costs the server more than this, per cent of one core.
-    #[arg(long, value_name = "PERCENT", default_value_t = 25.0, value_parser = percent)]
+    /// Close an exact or blocking window that costs the server more than this, per cent of one core; it is tried again later.
+    #[arg(long, value_name = "PERCENT", default_value_t = MAX_OVERHEAD, value_parser = percent)]
     pub max_overhead: f64,
-    /// In windows, record waits alone: no queries, no states, no executions.
+    /// In exact and blocking windows, record waits alone: no queries, no executions, no states (so no CPU* of client backends).
     #[arg(long)]
     pub lightweight: bool,
-    /// In windows, record no query ids.
+    /// In exact and blocking windows, record no query ids.
     #[arg(long)]
     pub skip_query_id: bool,
     /// Samples per second, 1 to 10000 [default: 100 when memory is mapped, else 10].
@@ -139,8 +140,11 @@ pub struct Live {
     pub verbose: bool,
 }
 
+/// Default of `--max-overhead`.
+pub const MAX_OVERHEAD: f64 = 25.0;
+
 fn percent(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|p| *p > 0.0).ok_or_else(|| "not a number above 0".into())
+    text.parse().ok().filter(|p: &f64| *p > 0.0 && p.is_finite()).ok_or_else(|| "not a number above 0".into())
 }
 
 /// Flags of the demo.
@@ -163,6 +167,10 @@ pub enum View {
     SessionEvent,
     /// Queries and their events.
     QueryEvent,
+    /// How long waits were. Exact and blocking windows only.
+    Histogram,
+    /// What followed what. Exact and blocking windows only.
+    Flow,
     /// What each session is doing now.
     Active,
 }
@@ -199,11 +207,11 @@ pub enum Format {
 pub enum Mode {
     /// Point observations of every backend, read from shared memory.
     Sampled,
-    /// Sampled, with exact windows on demand.
+    /// Sampled, with windows on demand in the full screen; in text the same as sampled.
     Tiered,
-    /// Exact all the time: every transition, by hardware watchpoints. Costs the server a trap per transition.
+    /// Exact all the time: every wait with its true length, by hardware watchpoints. Costs the server a trap per transition.
     Full,
-    /// Every wait that leaves the CPU, with its true length, all the time.
+    /// Blocking all the time: every wait that leaves the CPU with its true length. Cheap.
     Blocking,
     /// Not in this program.
     #[value(hide = true)]
@@ -213,9 +221,9 @@ pub enum Mode {
 /// Tiers a window can be of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WindowTier {
-    /// Every transition.
+    /// Every wait, at a trap per transition.
     Exact,
-    /// Every wait that leaves the CPU.
+    /// Every wait that leaves the CPU. Cheap.
     Blocking,
 }
 

@@ -4,13 +4,16 @@
 
 pub mod csv;
 pub mod json;
+mod scale;
 pub mod text;
 
-use crate::analysis::answer::{ActiveRow, Answer, Body};
+use crate::analysis::answer::{ActiveRow, Answer, Body, Coverage, Flow};
 use crate::analysis::filter::{Filter, Term};
 use crate::analysis::question::{Ask, Question};
+use crate::trace::catalog::EventNames;
 use crate::trace::clock::{Span, Window};
 use crate::trace::record::QueryId;
+use crate::trace::wait::WaitEvent;
 use jiff::tz::TimeZone;
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -35,11 +38,18 @@ pub enum View {
     SystemEvent,
     /// Sessions; with one pid selected, its events below.
     SessionEvent,
-    /// Queries and events.
+    /// Queries and events; where executions were seen, those too.
     QueryEvent,
+    /// How long waits were.
+    Histogram,
+    /// What followed what.
+    Flow,
     /// What sessions do now.
     Active,
 }
+
+/// Points of time in a histogram as JSON: the original's default.
+const HEATMAP_COLUMNS: u16 = 200;
 
 impl View {
     /// As given on the command line.
@@ -49,16 +59,20 @@ impl View {
             Self::SystemEvent => "system_event",
             Self::SessionEvent => "session_event",
             Self::QueryEvent => "query_event",
+            Self::Histogram => "histogram",
+            Self::Flow => "flow",
             Self::Active => "active",
         }
     }
 
-    fn ask(self) -> Ask {
+    fn ask(self, format: Format) -> Ask {
         match self {
             Self::TimeModel => Ask::TimeModel,
             Self::SystemEvent => Ask::Events,
             Self::SessionEvent => Ask::Sessions,
             Self::QueryEvent => Ask::QueryEvents,
+            Self::Histogram => Ask::Latency { buckets: if format == Format::Json { HEATMAP_COLUMNS } else { 1 } },
+            Self::Flow => Ask::Flow,
             Self::Active => Ask::Active,
         }
     }
@@ -111,6 +125,8 @@ pub struct Options {
     pub windows: Vec<u64>,
     /// What the one window is.
     pub scope: Scope,
+    /// Whether exact and blocking capture was told to record no states, so that the CPU time of clients is not known.
+    pub lightweight: bool,
     /// Zone of the times in text.
     pub zone: TimeZone,
 }
@@ -128,6 +144,7 @@ impl Options {
             sort: Sort::default(),
             windows: Vec::new(),
             scope: Scope::default(),
+            lightweight: false,
             zone: TimeZone::UTC,
         }
     }
@@ -146,11 +163,12 @@ impl Renderer {
         Self { options, headed: false }
     }
 
-    /// What to ask for one printing: about `window`, or about each of the windows given in the options up to now.
+    /// What to ask for one printing: about `window`, or about each of the windows given in the options up to now. Then, of the same windows, what
+    /// stands beside those answers.
     pub fn questions(&self, window: Window) -> Vec<Question> {
         let o = &self.options;
         let mut filter = o.filter.clone();
-        if o.view == View::QueryEvent || o.view == View::SystemEvent {
+        if matches!(o.view, View::QueryEvent | View::SystemEvent | View::Histogram) {
             filter.clauses.extend(o.event.clone().map(|name| Filter::default().and(Term::EventNamed(name)).clauses).unwrap_or_default());
         }
         if let (View::QueryEvent, Some(id)) = (o.view, o.query) {
@@ -162,11 +180,16 @@ impl Renderer {
             Window::Follow(_) => Window::Follow(ns),
         };
         let windows = if o.windows.is_empty() { vec![window] } else { o.windows.iter().map(|ns| up_to_now(*ns)).collect() };
-        let mut questions: Vec<Question> =
-            windows.into_iter().map(|w| Question { filter: filter.clone(), ..Question::new(o.view.ask(), w) }).collect();
-        if let (View::SessionEvent, Some(pid)) = (o.view, o.pid) {
-            questions.push(Question { filter: filter.and(Term::Pid(pid)), ..Question::new(Ask::Events, window) });
-        }
+        let about = |ask: Ask, filter: &Filter| -> Vec<Question> {
+            windows.iter().map(|w| Question { filter: filter.clone(), ..Question::new(ask, *w) }).collect()
+        };
+        let mut questions = about(o.view.ask(o.format), &filter);
+        questions.extend(match (o.view, o.pid) {
+            (View::SessionEvent, Some(pid)) => about(Ask::Events, &filter.clone().and(Term::Pid(pid))),
+            // Executions are of a query, not of a query and an event.
+            (View::QueryEvent, _) => about(Ask::Queries, &filter),
+            _ => Vec::new(),
+        });
         questions
     }
 
@@ -179,13 +202,47 @@ impl Renderer {
             }
         }
         let first = !std::mem::replace(&mut self.headed, true);
+        let (main, beside) = answers.split_at(self.options.windows.len().max(1).min(answers.len()));
+        let parts: Vec<Part> = main.iter().enumerate().map(|(i, answer)| Part { answer, beside: beside.get(i) }).collect();
         match self.options.format {
-            Format::Text => text::write(out, &self.options, &answers)?,
-            Format::Json => json::write(out, &self.options, &answers)?,
-            Format::Csv => csv::write(out, &self.options, &answers, first)?,
+            Format::Text => text::write(out, &self.options, &parts)?,
+            Format::Json => json::write(out, &self.options, &parts)?,
+            Format::Csv => csv::write(out, &self.options, &parts, first)?,
         }
         out.flush()
     }
+}
+
+/// What is printed of one window: the view's answer, and the one that stands beside it.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// The view's answer.
+    pub answer: &'a Answer,
+    /// The events of the session selected, the queries with their executions, or the events of the time model.
+    pub beside: Option<&'a Answer>,
+}
+
+/// Nanoseconds of the window of which waits are known one by one.
+fn precise_ns(coverage: &Coverage) -> u64 {
+    coverage.exact_ns + coverage.blocking_ns
+}
+
+/// Name of an event in a flow.
+fn flow_name(flow: &Flow, event: WaitEvent) -> String {
+    flow.nodes.iter().find(|n| n.event == event).map_or_else(|| EventNames::default().name(event), |n| n.name.clone())
+}
+
+/// Why a histogram or a flow cannot be made, and how to get one. `None` when it can.
+fn unavailable(options: &Options, answer: &Answer) -> Option<String> {
+    let what = match options.view {
+        View::Histogram => "How long waits were",
+        View::Flow => "What followed what",
+        _ => return None,
+    };
+    (precise_ns(&answer.coverage) == 0).then(|| {
+        let why = if answer.coverage.sampled_ns > 0 { "samples cannot tell" } else { "nothing was observed in this time" };
+        format!("{what} is unavailable: {why}. It takes --mode full (every wait), --mode blocking (waits that leave the CPU), or a window opened in the full screen (--mode tiered).")
+    })
 }
 
 fn sort(rows: &mut [ActiveRow], sort: Sort) {

@@ -1,16 +1,19 @@
 //! The worker that answers one viewer's questions from live batches: owns the trace, newest question per slot wins.
 //!
 //! Runs on its own thread. It never blocks capture (capture drops and counts when this worker does not keep up) nor the screen (questions and
-//! replies travel by channels).
+//! replies travel by channels). What the viewer wants of the capture itself goes past the worker, straight to it.
 
 use crate::analysis::answer::Answer;
 use crate::analysis::question::Question;
 use crate::analysis::{Local, Source};
 use crate::trace::recent::{Batch, Recent};
+
 use anyhow::Context;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
+
+pub use crate::capture::command::{Command, Kind};
 
 /// A place on the screen that a question belongs to. A newer question for the same slot replaces an unanswered older one.
 pub type Slot = u8;
@@ -53,6 +56,7 @@ impl Live for Local<Recent> {
 #[derive(Debug)]
 pub struct Worker {
     requests: Option<Sender<Request>>,
+    commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -91,7 +95,19 @@ impl Worker {
                 }
             })
             .context("cannot start the session thread")?;
-        Ok(Self { requests: Some(requests), thread: Some(thread) })
+        Ok(Self { requests: Some(requests), commands: None, thread: Some(thread) })
+    }
+
+    /// With the way to the capture, for [`Self::command`].
+    #[must_use]
+    pub fn with_commands(mut self, commands: Sender<Command>) -> Self {
+        self.commands = Some(commands);
+        self
+    }
+
+    /// Tells the capture what is wanted of it. False when nobody listens. What came of it is in the health of later answers.
+    pub fn command(&self, command: Command) -> bool {
+        self.commands.as_ref().is_some_and(|c| c.send(command).is_ok())
     }
 
     /// Asks. Never blocks.

@@ -166,6 +166,14 @@ pub fn moment(wall_ns: i64, zone: &TimeZone) -> String {
     }
 }
 
+/// Time of day to the millisecond, for people who know the day and the zone.
+pub fn time_of_day(wall_ns: i64, zone: &TimeZone) -> String {
+    match Timestamp::from_nanosecond(i128::from(wall_ns)) {
+        Ok(at) => at.to_zoned_datetime(zone.clone()).strftime("%H:%M:%S%.3f").to_string(),
+        Err(_) => NONE.into(),
+    }
+}
+
 /// RFC 3339 in UTC, for machines; empty when there is no such instant.
 pub fn rfc3339(wall_ns: i64) -> String {
     Timestamp::from_nanosecond(i128::from(wall_ns)).map(|at| at.to_string()).unwrap_or_default()
@@ -240,5 +248,6 @@ mod tests {
         let at = 1_767_323_045_000_000_000;
         assert_eq!(rfc3339(at), "2026-01-02T03:04:05Z");
         assert_eq!(moment(at, &TimeZone::UTC), "2026-01-02 03:04:05 UTC");
+        assert_eq!(time_of_day(at + 20_999_999, &TimeZone::UTC), "03:04:05.020");
     }
 }

@@ -156,6 +156,7 @@ fn loop_until_left(
                 match carry_out(effect, screen, theme, link)? {
                     Done::Nothing => {}
                     Done::Size(width, height) => pending.push_back(Msg::Input(Event::Resize(width, height))),
+                    Done::Unheard => pending.push_back(Msg::Unheard),
                     Done::Left(outcome) => return Ok(outcome),
                 }
             }
@@ -174,12 +175,19 @@ enum Done {
     Nothing,
     /// Somebody else had the terminal; it has this size now.
     Size(u16, u16),
+    /// Nobody took the command.
+    Unheard,
     Left(Outcome),
 }
 
 fn carry_out(effect: Effect, screen: &mut Screen, theme: &mut Theme, link: &Link<'_>) -> Result<Done> {
     match effect {
         Effect::Ask(request) => link.worker.ask(request),
+        Effect::Command(command) => {
+            if !link.worker.command(command) {
+                return Ok(Done::Unheard);
+            }
+        }
         Effect::Copy(text) => screen.copy(&text)?,
         Effect::Theme(name) => {
             // A file that was there at the start may be gone: the theme in use stays.

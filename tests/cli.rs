@@ -64,6 +64,57 @@ fn wrong_usage_is_one_line_and_status_2() {
 }
 
 #[test]
+fn capture_tiers_that_do_not_fit_are_refused_in_one_line() {
+    refused(&["--mode", "coop"], 2, &["patched server", "--mode tiered", "full or blocking"]);
+    refused(&["--mode", "coop", "--format", "text", "--view", "histogram"], 2, &["patched server"]);
+    for flag in [&["--lightweight"][..], &["--skip-query-id"], &["--max-overhead", "10"]] {
+        refused(flag, 2, &[flag[0], "--mode full, blocking or tiered"]);
+    }
+    for mode in ["full", "blocking", "tiered"] {
+        for flag in ["--lightweight", "--skip-query-id"] {
+            refused(&["--mode", mode, flag, "--view", "query_event"], 2, &[flag, "query_event", "records no queries"]);
+            refused(&["--mode", mode, flag, "--query-id", "42"], 2, &[flag, "--query-id"]);
+        }
+    }
+    for mode in ["sampled", "full", "blocking"] {
+        refused(&["--mode", mode, "--window-tier", "blocking"], 2, &["--window-tier", "--mode tiered"]);
+    }
+    // The full screen opens windows by hand in every mode: there only the terminal is missing.
+    for flags in [&["--lightweight"][..], &["--window-tier", "blocking"], &["--max-overhead", "10"]] {
+        refused(&[&["tui"], flags].concat(), 2, &["needs a terminal"]);
+    }
+    refused(&["--mode", "full", "--script", &scenario("storm")], 2, &["scenario", "--mode"]);
+    for bad in ["0", "-1", "NaN", "inf", "much"] {
+        let flag = format!("--max-overhead={bad}");
+        refused(&["--mode", "full", &flag], 2, &["--max-overhead", "not a number above 0"]);
+    }
+    // Waits without queries are all that a histogram needs: nothing but the server is missing.
+    for view in ["histogram", "flow", "session_event"] {
+        refused(&["--mode", "full", "--lightweight", "--view", view, "--pgdata", "/nonexistent", "--format", "text"], 1, &["/nonexistent"]);
+    }
+    refused(&["--view", "session_event", "--window", "1s,5s", "--format", "text"], 2, &["histogram"]);
+}
+
+#[test]
+fn a_histogram_of_samples_says_why_there_is_none_and_is_no_failure() {
+    for view in ["histogram", "flow"] {
+        let out = run(&["--script", &scenario("mix"), "--view", view, "--format", "text", "--interval", "1", "--count", "1"]);
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(out.status.success() && text.contains("unavailable") && text.contains("--mode full"), "{view}: {text}");
+    }
+}
+
+#[test]
+fn tiered_text_is_sampled_and_says_so() {
+    let common = ["--script", &scenario("mix"), "--mode", "tiered", "--format", "text", "--interval", "1", "--count", "1"];
+    let out = run(&[&common[..], &["-v"]].concat());
+    let (text, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
+    assert!(out.status.success() && text.contains("Fidelity: sampled"), "{text}");
+    assert!(stderr.contains("the same as sampled") && stderr.lines().count() == 1, "{stderr}");
+    assert!(run(&common).stderr.is_empty());
+}
+
+#[test]
 fn a_server_that_is_not_there_is_one_line_and_status_1() {
     refused(&["--pgdata", "/nonexistent"], 1, &["/nonexistent", "--pgdata"]);
     refused(&["--pgdata", "/"], 1, &["not a PostgreSQL data directory"]);
@@ -119,4 +170,17 @@ fn a_closed_pipe_ends_the_program_silently() {
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(0));
     assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_one_line_and_status_1() {
+    let scenario = scenario("storm");
+    for arguments in [&["doctor"][..], &["--script", &scenario, "--format", "text", "--interval", "1"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let out = program().args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("pg_wait_tracer: cannot write to standard output: "), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    }
 }

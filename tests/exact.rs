@@ -128,20 +128,15 @@ fn extremes(values: &[f64]) -> (f64, f64) {
 #[test]
 fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
     let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.psql("CREATE TABLE said (pid int, ms float8)");
     for kind in [Kind::Exact, Kind::Blocking] {
+        server.psql("TRUNCATE said");
         let mut watch = Watch::windows(&server, free());
         watch.run(Duration::from_millis(300));
         watch.open(kind, None);
-        let sessions: Vec<_> =
-            (0..3).map(|_| server.session("DO $$ BEGIN FOR i IN 1..20 LOOP PERFORM pg_sleep(0.1); END LOOP; END $$")).collect();
-        // What a sleep of ours is worth on this machine now.
-        let control: Vec<f64> = (0..20)
-            .map(|_| {
-                let began = std::time::Instant::now();
-                std::thread::sleep(Duration::from_millis(100));
-                began.elapsed().as_secs_f64() * 1e3
-            })
-            .collect();
+        let loops = "DO $$ DECLARE b timestamptz; BEGIN FOR i IN 1..20 LOOP b := clock_timestamp(); PERFORM pg_sleep(0.1);
+                     INSERT INTO said VALUES (pg_backend_pid(), extract(epoch FROM clock_timestamp() - b) * 1000); END LOOP; END $$";
+        let sessions: Vec<_> = (0..3).map(|_| server.session(loops)).collect();
         for running in sessions {
             running.finish();
         }
@@ -149,29 +144,24 @@ fn sleeps_are_counted_exactly_and_every_session_is_tiled() {
         let health = watch.close();
         let captured = watch.captured(kind);
         let mut sleeps = waits(&captured, event(&watch, "Timeout:PgSleep"));
-        // A latch that is still set from before makes PostgreSQL wait once more, for microseconds: exact rows show that too.
-        sleeps.retain(|w| w.ns > 1_000_000);
+        // A latch that is still set from before, or a timer that is early, makes PostgreSQL wait once more for the rest: exact rows show that too.
+        sleeps.retain(|w| w.ns > 50_000_000);
         let lengths: Vec<f64> = sleeps.iter().map(|w| w.ns as f64 / 1e6).collect();
-        // A sleep ends when the process gets a CPU; how long it had to wait for one is this machine's business, and known.
-        let asleep: Vec<f64> = sleeps.iter().map(|w| (w.ns - w.runq_ns) as f64 / 1e6).collect();
         let missing = assert_tiled(&captured);
-        println!(
-            "{kind:?}: {} sleeps of {:?} ms, without the run queue {:?} ms; untold {:.5} %; {health:?}",
-            sleeps.len(),
-            extremes(&lengths),
-            extremes(&asleep),
-            missing * 100.0
-        );
+        println!("{kind:?}: {} sleeps of {:?} ms; untold {:.5} %; {health:?}", sleeps.len(), extremes(&lengths), missing * 100.0);
         assert_eq!(sleeps.len(), 60);
-        // PostgreSQL computes the pause in floating point and asks for 100 or 101 ms, rounded up. A timer of a busy virtual machine may be late.
-        let late = extremes(&control).1 - 100.0;
-        let right = asleep.iter().filter(|ms| (99.9..101.5).contains(*ms)).count();
-        println!(
-            "{kind:?}: {right} of 60 within 100 to 101.5 ms, median {:.3}; sleeps of this test: median {:.3}, most {late:.3} late",
-            median(&asleep),
-            median(&control)
-        );
-        assert!(extremes(&lengths).0 > 99.9 && (right >= 57 || late > 1.0 && right >= 40), "{right}");
+        // How long each was by the session's own clock: the wait and a few statements, never less. A timer may be late, and then both are.
+        let mut more = Vec::new();
+        for row in server.connect().query("SELECT pid, array_agg(ms ORDER BY ctid) FROM said GROUP BY pid", &[]).unwrap() {
+            let who = session(&watch, row.get(0));
+            let mine = sleeps.iter().filter(|w| w.session == who).map(|w| w.ns as f64 / 1e6);
+            let said: Vec<f64> = row.get(1);
+            assert_eq!(said.len(), 20);
+            more.extend(said.iter().zip(mine).map(|(sql, ours)| sql - ours));
+        }
+        let right = more.iter().filter(|ms| (-0.1..1.0).contains(*ms)).count();
+        println!("{kind:?}: SQL - ours {:?} ms, median {:.3}; {right} of 60 within 1 ms", extremes(&more), median(&more));
+        assert!(more.len() == 60 && median(&lengths) > 99.9 && extremes(&more).0 > -0.1 && right >= 54, "{more:?}");
         assert!(missing < 0.001, "{missing}");
         assert_eq!(health.lost_records, 0);
     }
@@ -393,7 +383,7 @@ fn lock_waits_are_as_long_as_the_waiter_measured() {
         watch.run(Duration::from_millis(200));
         watch.open(kind, None);
         let mut expected = Vec::new();
-        let mut waiter = server.connect();
+        let (mut waiter, mut looker) = (server.connect(), server.connect());
         let pid: i32 = waiter.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
         waiter.batch_execute("CREATE TEMP TABLE said (ms float8)").unwrap();
         for round in 0..24 {
@@ -408,6 +398,9 @@ fn lock_waits_are_as_long_as_the_waiter_measured() {
                         )
                         .unwrap();
                 });
+                let blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1";
+                assert!(wait_until(SECONDS(20), || looker.query_one(blocked, &[&pid]).unwrap().get::<_, i64>(0) > 0));
+                // How long it is to wait on.
                 std::thread::sleep(Duration::from_millis(if round == 23 { 1300 } else { 10 + round * 3 }));
                 holder.batch_execute("COMMIT").unwrap();
                 waiting.join().unwrap();
@@ -499,7 +492,7 @@ fn blocking_and_exact_agree() {
 
 #[test]
 fn nothing_is_lost_at_full_rate_and_a_tiny_ring_says_what_it_lost() {
-    let Some(server) = Server::start("18", &Options::new()) else { return };
+    let Some(server) = Server::start("18", &Options::new().preload("pg_stat_statements")) else { return };
     server.pgbench(&["-i", "-q", "-s", "5"]).finish();
     let load = server.pgbench(&["-S", "-n", "-c", "8", "-j", "2", "-T", "60"]);
     for ring in [None, Some(16)] {
@@ -682,9 +675,17 @@ fn a_backend_whose_debug_registers_are_taken_is_shown_and_the_rest_goes_on() {
     client.batch_execute("SELECT pg_sleep(0.3)").unwrap();
     watch.run(Duration::from_millis(600));
     let health = watch.close();
-    drop(taken);
     let captured = watch.captured(Kind::Exact);
     let who = session(&watch, pid);
+    // In the next window they are given back, and it is followed from then on.
+    watch.open(Kind::Exact, None);
+    watch.until(SECONDS(5), "refused", |t| t.0.health().window.as_ref().is_some_and(|w| w.unarmed == 1));
+    drop(taken);
+    watch.until(SECONDS(10), "followed", |t| t.0.health().window.as_ref().is_some_and(|w| w.unarmed == 0 && w.armed > health.armed));
+    client.batch_execute("SELECT pg_sleep(0.1)").unwrap();
+    watch.run(Duration::from_millis(600));
+    watch.close();
+    assert!(watch.captured(Kind::Exact).rows.iter().any(|r| r.session == who && r.span.len() > 50_000_000));
     let blind: u64 = captured.blind.iter().filter(|b| b.session == who).map(|b| b.span.len()).sum();
     println!("{health:?}; blind to {who:?} for {:.1} ms of {:.1} ms", blind as f64 / 1e6, captured.span().len() as f64 / 1e6);
     assert!(health.unarmed == 1 && health.armed >= 4 && health.unarmed_why.contains("debug registers"));
@@ -835,7 +836,45 @@ fn statements_without_ids_are_told_apart_by_their_text() {
                 println!("{:>10.2} ms {text}", *ns as f64 / 1e6);
             }
             println!("{version} {kind:?}: {:.3} % of {:.2} s", 100.0 * named as f64 / all as f64, all as f64 / 1e9);
-            assert!(named as f64 > 0.998 * all as f64, "{version} {kind:?}: {named} of {all}");
+            // Blocking capture looks only where a process sleeps: commands that never do are known when they were running at a checkpoint.
+            let least = if kind == Kind::Exact { 0.998 } else { 0.85 };
+            assert!(named as f64 > least * all as f64, "{version} {kind:?}: {named} of {all}");
         }
+    }
+}
+
+#[test]
+fn commands_that_follow_each_other_at_once_are_all_seen() {
+    use pg_wait_tracer::trace::block::Edge;
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q"]).finish();
+    for protocol in ["simple", "extended", "prepared"] {
+        let mut watch = Watch::windows(&server, free());
+        watch.run(Duration::from_millis(300));
+        watch.open(Kind::Exact, None);
+        let load = server.pgbench(&["-S", "-n", "-M", protocol, "-c", "1", "-T", "3"]);
+        watch.run(SECONDS(3));
+        let said = load.finish();
+        watch.run(Duration::from_millis(500));
+        let health = watch.close();
+        let line = said.lines().find(|l| l.starts_with("number of transactions actually processed")).unwrap();
+        let ran: f64 = line.split([':', '/']).nth(1).unwrap().trim().parse().unwrap();
+        let captured = watch.captured(Kind::Exact);
+        assert_tiled(&captured);
+        let catalog = watch.trace.0.catalog();
+        let is_ours = |id: SessionId| catalog.sessions.get(&id).is_some_and(|s| s.application.as_ref() == "pgbench");
+        let ended = captured.marks.iter().filter(|m| m.edge == Edge::End && is_ours(m.session)).count() as f64;
+        let mine = |f: &dyn Fn(&&pg_wait_tracer::trace::record::Record) -> bool| -> f64 {
+            captured.rows.iter().filter(|r| is_ours(r.session)).filter(f).map(|r| r.span.len() as f64 / 1e9).sum()
+        };
+        println!(
+            "{protocol}: {ran} transactions, {ended} ends; {:.2} s in commands, {:.2} s waiting for the client, {:.2} s between; {} ns a trap",
+            mine(&|r| r.state.in_command()),
+            mine(&|r| r.event == WaitEvent::CLIENT_READ),
+            mine(&|r| r.event == WaitEvent::CPU && !r.state.in_command()),
+            health.price_ns
+        );
+        // pgbench asks for the server's version and the like before it begins.
+        assert!(ended >= ran && ended <= ran + 20.0, "{protocol}: {ran} transactions, {ended} ends of commands");
     }
 }

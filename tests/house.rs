@@ -13,7 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["analysis", "trace"]),
     ("pg", &["pg", "trace"]),
     ("capture", &["capture", "pg", "trace"]),
-    ("session", &["session", "analysis", "trace"]),
+    // Of capture only its words, see below.
+    ("session", &["session", "analysis", "capture", "trace"]),
     ("render", &["render", "analysis", "show", "trace"]),
     ("ui", &["ui", "session", "analysis", "show", "trace"]),
     ("cli", &[]),
@@ -95,6 +96,13 @@ fn uses(text: &str) -> BTreeSet<String> {
 fn uses_are_read_in_both_forms() {
     let text = "use crate::trace::Trace; use crate::{analysis::answer::{A, B}, session, ui::x};";
     assert_eq!(uses(text), ["trace", "analysis", "session", "ui"].map(String::from).into());
+}
+
+#[test]
+fn of_capture_the_session_knows_only_the_words() {
+    let (_, text) = sources().into_iter().find(|(path, _)| path == "src/session.rs").unwrap();
+    let named: Vec<_> = code(&text).match_indices("crate::capture").map(|(at, _)| text[at..].lines().next().unwrap().to_owned()).collect();
+    assert_eq!(named, ["crate::capture::command::{Command, Kind};"]);
 }
 
 #[test]

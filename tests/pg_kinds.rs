@@ -16,6 +16,7 @@ use pg_wait_tracer::pg::memory::Reach;
 use pg_wait_tracer::pg::server::{Attached, Life};
 use pg_wait_tracer::trace::health::Access;
 use support::activity::{Facts, PATIENCE, agree, attach, read};
+use support::huge::HugePages;
 use support::{Options, Server, Stop, versions, wait_until};
 
 fn of_kind<'a>(facts: &'a BTreeMap<i32, Facts>, kind: &str) -> Option<&'a Facts> {
@@ -109,16 +110,31 @@ fn system_v_memory_is_found_as_well() {
 
 #[test]
 fn huge_pages_are_mapped_as_well() {
-    let free = fs::read_to_string("/proc/meminfo").unwrap();
-    let free: u32 = free.lines().find_map(|l| l.strip_prefix("HugePages_Free:")).map_or(0, |n| n.trim().parse().unwrap());
-    if free < 100 {
-        eprintln!("not tested: {free} huge pages are free, and it takes 100: sysctl vm.nr_hugepages=200");
-        return;
+    // A server as shipped takes 72 to 75 pages of 2 MB (`shared_memory_size_in_huge_pages`).
+    let Some(_pages) = HugePages::reserve(120) else { return };
+    for version in versions() {
+        let Some(server) = Server::start(&version, &Options::new().conf("huge_pages = on")) else { return };
+        let maps = fs::read_to_string(format!("/proc/{}/maps", server.pid())).unwrap();
+        assert!(maps.contains("/anon_hugepage"), "{version}: no huge pages in {maps}");
+        for reach in [Reach::Map, Reach::Readv] {
+            let mut attached = attach(&server, reach);
+            agree(&server, &mut attached, &format!("{version} {reach:?} huge pages"));
+            assert_eq!(attached.access(), if reach == Reach::Map { Access::Mapped } else { Access::Readv });
+            assert_eq!(attached.still(), Life::Alive);
+        }
     }
-    let Some(server) = Server::start("16", &Options::new().conf("huge_pages = on")) else { return };
-    for reach in [Reach::Map, Reach::Readv] {
-        agree(&server, &mut attach(&server, reach), "huge pages");
-    }
+}
+
+#[test]
+fn huge_pages_are_given_back_after_a_panic_too() {
+    let pages = || fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap();
+    let before = pages();
+    let panicked = std::panic::catch_unwind(|| {
+        let Some(_pages) = HugePages::reserve(2) else { return };
+        assert_eq!(pages(), before, "as intended");
+    });
+    assert!(panicked.is_err() || std::env::var_os("PGWT_REQUIRE_LIVE").is_none());
+    assert_eq!(pages(), before);
 }
 
 /// Ends with its child.
@@ -165,14 +181,14 @@ fn a_server_in_a_container_is_known_by_both_its_pids() {
 /// Runs one of the tests below as another user. This program lies where that user may not look: a copy does not.
 fn as_user(server: &Server, (uid, gid): (u32, u32), test: &str) -> Output {
     let dir = tempfile::Builder::new().prefix("pgwt-user").tempdir_in("/tmp").unwrap();
-    let mut command = Command::new(copied(dir.path()));
+    let mut command = Command::new(copied(&std::env::current_exe().unwrap(), dir.path()));
     command.args(["--exact", test, "--ignored", "--nocapture"]).env("PGWT_TEST_PID", server.pid().to_string());
     command.current_dir("/").uid(uid).gid(gid).output().unwrap()
 }
 
-fn copied(dir: &Path) -> PathBuf {
-    let copy = dir.join("test");
-    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+fn copied(program: &Path, dir: &Path) -> PathBuf {
+    let copy = dir.join("program");
+    fs::copy(program, &copy).unwrap();
     fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     copy
 }
@@ -200,16 +216,56 @@ fn a_few_capabilities_are_enough() {
     for version in ["13", "18"] {
         let Some(server) = Server::start(version, &Options::new()) else { return };
         let dir = tempfile::Builder::new().prefix("pgwt-user").tempdir_in("/tmp").unwrap();
-        let copy = copied(dir.path());
+        let copy = copied(&std::env::current_exe().unwrap(), dir.path());
         for caps in ["+sys_ptrace", "+sys_ptrace,+checkpoint_restore,+dac_read_search"] {
-            let mut command = Command::new("setpriv");
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps", caps, "--ambient-caps", caps]).arg(&copy);
+            let mut command = with_capabilities(caps, &copy);
             command
                 .args(["--exact", "inside_with_capabilities", "--ignored", "--nocapture"])
                 .env("PGWT_TEST_PID", server.pid().to_string());
             let output = command.env("PGWT_TEST_CAPS", caps).current_dir("/").output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && said.contains("1 passed"), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+fn with_capabilities(caps: &str, program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps", caps, "--ambient-caps", caps]).arg(program);
+    command
+}
+
+#[test]
+fn the_rights_that_doctor_names_are_enough_to_map_and_none_is_too_many() {
+    for version in ["13", "18"] {
+        let Some(server) = Server::start(version, &Options::new()) else { return };
+        let dir = tempfile::Builder::new().prefix("pgwt-user").tempdir_in("/tmp").unwrap();
+        let program = copied(Path::new(env!("CARGO_BIN_EXE_pg_wait_tracer")), dir.path());
+        let doctor = |caps: &str| {
+            let output = with_capabilities(caps, &program).args(["doctor", "--pid", &server.pid().to_string()]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let found = |said: &str, what: &str| {
+            let (_, rest) = said.split_once(&format!(" {what} ")).unwrap_or_else(|| panic!("no '{what}': {said}"));
+            rest.trim_start().to_owned()
+        };
+        // Reading is allowed, mapping is not: told what is lacking.
+        let said = doctor("+sys_ptrace");
+        let hint = found(&said, "shared memory, mapped").lines().nth(1).unwrap().to_owned();
+        let named: Vec<String> = hint
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter_map(|word| word.strip_prefix("CAP_").map(|cap| format!("+{}", cap.to_lowercase())))
+            .collect();
+        assert_eq!(named.len(), 3, "{said}");
+        assert!(found(&said, "rights").lines().nth(1).unwrap().contains(hint.trim()), "{said}");
+        let said = doctor(&named.join(","));
+        assert!(found(&said, "shared memory, mapped").starts_with("works"), "{version}: {said}");
+        assert!(said.lines().any(|l| l.starts_with("  ok") && l.contains(" rights ")), "{version}: {said}");
+        for left_out in &named {
+            let fewer: Vec<&str> = named.iter().filter(|n| *n != left_out).map(String::as_str).collect();
+            let said = doctor(&fewer.join(","));
+            let maps = said.contains("shared memory, mapped") && found(&said, "shared memory, mapped").starts_with("works");
+            assert!(!maps && said.contains(hint.trim()), "{version} without {left_out}: {said}");
         }
     }
 }

@@ -14,12 +14,12 @@ use pg_wait_tracer::pg::discover::{self, NotFound};
 use pg_wait_tracer::pg::layout::Layout;
 use pg_wait_tracer::pg::memory::Reach;
 use pg_wait_tracer::pg::proof::Refusal;
-use pg_wait_tracer::pg::server::{Attached, Life, Status};
+use pg_wait_tracer::pg::server::{Attached, Brief, Life, Mark, Status};
 use pg_wait_tracer::trace::catalog::BackendKind;
 use pg_wait_tracer::trace::health::Access;
 use postgres::{Client, NoTls};
 use support::activity::{Facts, PATIENCE, agree, attach, postmaster, read};
-use support::{Options, Server, Stop, versions, wait_until};
+use support::{Options, Running, Server, Stop, versions, wait_until};
 
 /// A client that speaks the protocol itself, for bytes that a well-behaved one would not send.
 struct Raw(UnixStream);
@@ -401,6 +401,52 @@ fn readings_hold_under_reconnecting_clients() {
             assert!(unreadable * 50 <= rows, "{version} {reach:?}: {unreadable} unreadable, {missing} missing, {rows} read");
         }
         drop(load);
+    }
+}
+
+/// The sampler reads a row anew only when its change count has moved: so it must move with all that is read.
+#[test]
+fn a_row_whose_change_count_has_not_moved_is_the_same_row() {
+    for version in versions() {
+        let Some(server) = Server::start(&version, &Options::new().preload("pg_stat_statements")) else { return };
+        server.pgbench(&["-i", "-q"]).finish();
+        for reach in [Reach::Map, Reach::Readv] {
+            let mut attached = attach(&server, reach);
+            let mut client = server.connect();
+            let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
+            attached.refresh().unwrap();
+            let slot = attached.live().find(|(_, p)| p.pid == pid).unwrap().0;
+            let (mut brief, mut mark) = attached.marked(slot, pid).row().unwrap();
+            for sql in ["BEGIN", "SELECT 1", "SET application_name = 'other'", "ROLLBACK"] {
+                attached.refresh().unwrap();
+                assert!(attached.unchanged(&mark) && attached.brief(slot, pid) == Status::Row(brief), "{version} {reach:?}: before {sql}");
+                client.batch_execute(sql).unwrap();
+                attached.refresh().unwrap();
+                assert!(!attached.unchanged(&mark), "{version} {reach:?}: {sql} is not noticed");
+                (brief, mark) = attached.marked(slot, pid).row().unwrap();
+            }
+            let mut loads = [&["-n", "-c", "4", "-T", "2"][..], &["-n", "-S", "-C", "-c", "4", "-T", "2"]].map(|a| server.pgbench(a));
+            let (mut marks, mut same, mut other) = (BTreeMap::new(), 0, 0);
+            while loads.iter_mut().any(Running::is_running) {
+                attached.refresh().unwrap();
+                for (slot, process) in attached.live() {
+                    if let Some((before, mark)) = marks.get(&slot).filter(|(_, mark): &&(Brief, Mark)| mark.pid() == process.pid)
+                        && attached.unchanged(mark)
+                    {
+                        let now = attached.brief(slot, process.pid);
+                        // It may have changed since; then nothing is claimed.
+                        if attached.unchanged(mark) {
+                            assert_eq!(now, Status::Row(*before), "{version} {reach:?}: {mark:?}");
+                            same += 1;
+                        }
+                    } else if let Status::Row(row) = attached.marked(slot, process.pid) {
+                        marks.insert(slot, row);
+                        other += 1;
+                    }
+                }
+            }
+            assert!(same > 1_000 && other > 100, "{version} {reach:?}: {same} rows were the same, {other} were not");
+        }
     }
 }
 

@@ -203,7 +203,7 @@ fn events(trace: &Recent, window: Span, id: u32) -> BTreeMap<u32, (u64, u64, u64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_obvious_implementation_agrees(story in story(), from in 950..1_700u64, len in 1..700u64) {

@@ -4,13 +4,23 @@
 
 use insta::assert_snapshot;
 use pg_wait_tracer::analysis;
+use pg_wait_tracer::analysis::answer::Body;
 use pg_wait_tracer::analysis::filter::Filter;
+use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::capture::script::scenario::Scenario;
 use pg_wait_tracer::capture::script::{START, Script};
 use pg_wait_tracer::render::{Format, Options, Renderer, Scope, Sort, View};
 use pg_wait_tracer::trace::clock::{SECOND, Span, Window};
 use pg_wait_tracer::trace::recent::Recent;
 use pg_wait_tracer::trace::record::QueryId;
+
+#[path = "render/made.rs"]
+mod made;
+
+use made::Seen;
+
+const VIEWS: [View; 7] =
+    [View::TimeModel, View::SystemEvent, View::SessionEvent, View::QueryEvent, View::Active, View::Histogram, View::Flow];
 
 const SHOP: &str = include_str!("render/shop.toml");
 
@@ -175,7 +185,7 @@ fn a_csv_header_is_printed_once() {
 #[test]
 fn nothing_from_the_server_can_move_the_cursor() {
     for format in [Format::Text, Format::Csv, Format::Json] {
-        for view in [View::TimeModel, View::SystemEvent, View::SessionEvent, View::QueryEvent, View::Active] {
+        for view in VIEWS {
             let text = print(&shop(), Options { format, ..Options::new(view) }, between(0, 30));
             let bad = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
             assert_eq!(bad, None, "{format:?} {view:?}");
@@ -213,5 +223,126 @@ fn csv_has_a_row_for_a_window_that_was_not_observed() {
         assert!(row.contains(",none,0.000000,"), "{view:?}: {row}");
         // Nobody there, but observed: that is no gap.
         assert!(!csv(between(65, 70)).contains(",none,"), "{view:?}");
+    }
+}
+
+/// Hand-made answers, printed. With several windows, one kind for each of them.
+fn made(seen: &[Seen], options: Options, window: Window) -> String {
+    let mut renderer = Renderer::new(options);
+    let questions = renderer.questions(window);
+    let answers: Vec<_> = questions.iter().enumerate().map(|(i, q)| made::answer(seen[i % seen.len()], q)).collect();
+    let mut out = Vec::new();
+    renderer.write(&mut out, &answers).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn all_views(seen: Seen, format: Format) -> String {
+    let print = |view| {
+        let text = made(&[seen], Options { format, pid: Some(4_711), ..Options::new(view) }, Window::Follow(5 * SECOND));
+        let pretty = |l: &str| serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(l).unwrap()).unwrap() + "\n";
+        if format == Format::Json { text.lines().map(pretty).collect() } else { text }
+    };
+    VIEWS.map(print).join("\n")
+}
+
+#[test]
+fn precise_text() {
+    for seen in [Seen::Exact, Seen::Mixed, Seen::Blocking] {
+        assert_snapshot!(format!("precise_text_{seen:?}").to_lowercase(), all_views(seen, Format::Text));
+    }
+}
+
+#[test]
+fn precise_csv() {
+    for seen in [Seen::Exact, Seen::Mixed, Seen::Blocking] {
+        assert_snapshot!(format!("precise_csv_{seen:?}").to_lowercase(), all_views(seen, Format::Csv));
+    }
+}
+
+#[test]
+fn precise_json() {
+    for seen in [Seen::Exact, Seen::Mixed, Seen::Blocking] {
+        assert_snapshot!(format!("precise_json_{seen:?}").to_lowercase(), all_views(seen, Format::Json));
+    }
+}
+
+#[test]
+fn precise_windows() {
+    let print = |view| {
+        let options = Options { windows: vec![5 * SECOND, 20 * SECOND, 300 * SECOND], ..Options::new(view) };
+        made(&[Seen::Exact, Seen::Patches, Seen::Sampled], options, Window::Follow(5 * SECOND))
+    };
+    let views = [View::TimeModel, View::SystemEvent, View::QueryEvent, View::Histogram, View::Flow];
+    assert_snapshot!(views.map(print).join("\n"));
+}
+
+#[test]
+fn what_samples_cannot_tell_is_unavailable_and_says_how_to_get_it() {
+    for view in [View::Histogram, View::Flow] {
+        let print = |format, windows| made(&[Seen::Sampled], Options { format, windows, ..Options::new(view) }, Window::Follow(5 * SECOND));
+        let windows = || vec![5 * SECOND, 20 * SECOND];
+        for text in [print(Format::Text, vec![]), print(Format::Text, windows()), print(Format::Json, vec![])] {
+            for word in ["unavailable", "samples", "--mode full", "--mode blocking", "--mode tiered"] {
+                assert!(text.contains(word), "{view:?}: no '{word}' in {text}");
+            }
+        }
+        let csv = print(Format::Csv, vec![]);
+        let row = csv.lines().nth(1).unwrap();
+        assert!(row.contains(",sampled,1.000000,0.000000,0.000000,,,"), "{view:?}: {row}");
+        // Nothing observed is another reason.
+        let gap = Script::trace(Scenario::parse(include_str!("scenarios/gap.toml")).unwrap()).unwrap();
+        assert!(print_view(&gap, view, between(25, 30)).contains("nothing was observed"), "{view:?}");
+    }
+}
+
+fn print_view(trace: &Recent, view: View, window: Window) -> String {
+    print(trace, Options::new(view), window)
+}
+
+#[test]
+fn exact_windows_without_waits_are_no_holes() {
+    let mut renderer = Renderer::new(Options::new(View::Histogram));
+    let mut answers: Vec<_> = renderer.questions(Window::Follow(5 * SECOND)).iter().map(|q| made::answer(Seen::Exact, q)).collect();
+    answers[0].body = Body::Latency(analysis::answer::LatencyView::default());
+    let mut out = Vec::new();
+    renderer.write(&mut out, &answers).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("(no wait ended in this time)") && !text.contains("unavailable"), "{text}");
+}
+
+#[test]
+fn load_over_time_has_off_cpu_as_a_class_of_its_own() {
+    let question = Question::new(Ask::Load { buckets: 1 }, Window::Follow(5 * SECOND));
+    let line = pg_wait_tracer::render::json::object("load", &made::answer(Seen::Exact, &question));
+    assert_eq!((line["buckets"][0]["offcpu"].as_f64(), line["buckets"][0]["cpu"].as_f64()), (Some(0.1), Some(0.8)));
+}
+
+#[test]
+fn lightweight_capture_says_what_it_does_not_know() {
+    let print = |seen| made(&[seen], Options { lightweight: true, ..Options::new(View::TimeModel) }, Window::Follow(5 * SECOND));
+    assert!(print(Seen::Mixed).contains("CPU time of client backends is not known there"));
+    assert!(!print(Seen::Sampled).contains("Lightweight"));
+}
+
+#[test]
+fn an_event_chosen_is_named_once() {
+    let filter = Filter::parse("event=IO:DataFileRead").unwrap();
+    let options = Options { event: Some("IO:DataFileRead".into()), filter, ..Options::new(View::Histogram) };
+    let text = made(&[Seen::Exact], options, Window::Follow(5 * SECOND));
+    assert_eq!(text.matches("IO:DataFileRead").count(), 1, "{text}");
+}
+
+#[test]
+fn windows_say_how_the_recording_is_doing() {
+    for view in [View::TimeModel, View::SystemEvent, View::Flow] {
+        let options = Options { windows: vec![5 * SECOND, 20 * SECOND], ..Options::new(view) };
+        let mut renderer = Renderer::new(options);
+        let mut answers: Vec<_> = renderer.questions(Window::Follow(5 * SECOND)).iter().map(|q| made::answer(Seen::Exact, q)).collect();
+        answers[0].health.window_error = Some("no BTF\u{1b}[2J".into());
+        let mut out = Vec::new();
+        renderer.write(&mut out, &answers).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches("No window: no BTF␛[2J; sampling goes on.").count(), 1, "{view:?}: {text}");
+        assert_eq!(text.matches("transitions/s").count(), 1, "{view:?}: {text}");
     }
 }

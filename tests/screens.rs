@@ -4,6 +4,8 @@
 
 #[path = "screens/behaviour.rs"]
 mod behaviour;
+#[path = "screens/precise.rs"]
+mod precise;
 #[path = "screens/random.rs"]
 mod random;
 #[path = "screens/sim.rs"]

@@ -24,10 +24,14 @@ struct Terminal {
 
 impl Terminal {
     fn start(columns: u16, rows: u16, arguments: &[&str]) -> Self {
-        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_pg_wait_tracer"));
         command.args(arguments);
+        Self::run(columns, rows, command)
+    }
+
+    fn run(columns: u16, rows: u16, mut command: CommandBuilder) -> Self {
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
         for (name, value) in [
             ("TERM", "xterm-256color"),
             ("COLORTERM", "truecolor"),
@@ -252,6 +256,39 @@ fn odd_bytes_from_the_terminal_neither_close_the_screen_nor_keep_it_open() {
             terminal.take();
             assert!(terminal.child.try_wait().unwrap().is_none(), "{odd:?} closed the screen");
         }
+        signal(terminal.pid(), "TERM");
+        terminal.ends();
+    }
+}
+
+/// CPU time of the thread that reads keys, by the kernel's own account.
+fn key_thread(pid: i32) -> Duration {
+    let mut tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|t| t.unwrap().path());
+    let keys = tasks.find(|t| std::fs::read_to_string(t.join("comm")).is_ok_and(|name| name.trim() == "keys")).expect("a key thread");
+    let account = std::fs::read_to_string(keys.join("schedstat")).unwrap();
+    Duration::from_nanos(account.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn with_standard_input_redirected_keys_are_waited_for_and_read_from_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // At its end, and with nothing in it for as long as it takes.
+    for redirected in ["</dev/null".to_owned(), format!("<>'{}'", pipe.display())] {
+        let mut command = CommandBuilder::new("sh");
+        let program = env!("CARGO_BIN_EXE_pg_wait_tracer");
+        command.args(["-c", &format!("exec '{program}' tui --script '{}' {redirected}", scenario())]);
+        let mut terminal = Terminal::run(80, 24, command);
+        terminal.shows(&["AAS", "DB Time", "CPU*"]);
+        let (before, end) = (key_thread(terminal.pid()), Instant::now() + Duration::from_secs(1));
+        while Instant::now() < end {
+            terminal.take();
+        }
+        let used = key_thread(terminal.pid()).saturating_sub(before);
+        assert!(used < Duration::from_millis(50), "{redirected}: the key thread used {used:?} of CPU in a second without keys");
+        terminal.press("?");
+        terminal.shows(&["Help"]);
         signal(terminal.pid(), "TERM");
         terminal.ends();
     }

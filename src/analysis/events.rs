@@ -42,7 +42,7 @@ pub fn events(tally: &Tally, seen: &Observed, names: &EventNames, limit: usize) 
         name: names.name(event),
         class: event.class(),
         idle,
-        waits: e.sum.waits(),
+        waits: e.sum.waits().filter(|_| event != WaitEvent::OFF_CPU),
         samples: e.sum.samples,
         time_ns: e.sum.ns,
         latency: e.row.and_then(|row| tally.latency(row)),

@@ -13,7 +13,6 @@ pub fn flow<T: Trace>(walk: &Walk<'_, T>, names: &EventNames, limit: usize) -> (
     let mut links: FxHashMap<(WaitEvent, WaitEvent), (u64, u64)> = FxHashMap::default();
     walk.transitions(|from, to| {
         let hidden = |e: WaitEvent| e.class() == WaitClass::Activity;
-        // A stretch without a wait is cut where a command begins or ends: no transition.
         if from.event == to.event || hidden(from.event) || hidden(to.event) {
             return;
         }

@@ -5,7 +5,7 @@ use super::observed::Observed;
 use super::tally::{Row, Sum, Tally, add, top};
 use crate::trace::catalog::{Catalog, Named};
 use crate::trace::record::{QueryId, SessionId};
-use crate::trace::wait::WaitClass;
+use crate::trace::wait::{WaitClass, WaitEvent};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -81,7 +81,7 @@ pub fn pairs(tally: &Tally, catalog: &Catalog, limit: usize) -> (Vec<PairRow>, u
         sql: sql(catalog, r.key.query),
         event: r.key.event,
         name: catalog.events.name(r.key.event),
-        waits: r.sum.waits(),
+        waits: r.sum.waits().filter(|_| r.key.event != WaitEvent::OFF_CPU),
         samples: r.sum.samples,
         time_ns: r.sum.ns,
         latency: tally.latency(r),

@@ -235,8 +235,20 @@ impl<'a, T: Trace> Walk<'a, T> {
             if block.fidelity() == Fidelity::Sampled {
                 return;
             }
-            for record in block.records() {
-                let Some(before) = last.insert(record.session, record) else { continue };
+            for mut record in block.records() {
+                let before = last.get(&record.session).copied();
+                if let Some(before) = before
+                    && (before.event, record.event) == (WaitEvent::CPU, WaitEvent::CPU)
+                    && before.span.end == record.span.start
+                    && before.span.end > self.window.start
+                    && let Some(detail) = &mut record.detail
+                {
+                    // A stretch without a wait is cut where a command begins or ends: inside the window it is one.
+                    record.span.start = before.span.start;
+                    detail.lead_ns = before.detail.map_or(0, |d| d.lead_ns);
+                }
+                last.insert(record.session, record);
+                let Some(before) = before else { continue };
                 let at = record.span.start;
                 let touch =
                     before.span.end == at && before.detail.is_some_and(|d| !d.open) && at > self.window.start && at <= self.window.end;

@@ -108,7 +108,7 @@ fn run(mut capture: impl Capture, out: &Sender<Batch>, stopped: &Receiver<()>) {
             Ok(Progress::Ended) => Some(String::new()),
             Err(error) => Some(format!("{error:#}")),
         };
-        let full = feed.builder.len() >= FULL.max(4 * capture.health().backends as usize);
+        let full = feed.builder.len() >= FULL && feed.builder.len() >= 4 * capture.health().backends as usize;
         let full = full || feed.intervals.len() >= 4 * FULL;
         if ended.is_some() || full || (Instant::now() >= due && (!feed.builder.is_empty() || due.elapsed() >= SEAL_EVERY)) {
             let last = ended.is_some();

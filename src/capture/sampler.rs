@@ -63,6 +63,8 @@ const CHECK_EVERY: u64 = 250_000_000;
 const RETRY_EVERY: u64 = 100_000_000;
 /// How often names registered by extensions are looked for.
 const NAMES_EVERY: u64 = 5_000_000_000;
+/// Why nothing is read, when the server is gone.
+const STOPPED: &str = "the server stopped";
 /// How often a standing window is tried again.
 const REOPEN_EVERY: u64 = 10_000_000_000;
 
@@ -102,19 +104,14 @@ struct Attachment {
 }
 
 impl Attachment {
-    fn open(postmaster: &Postmaster, reach: Reach) -> anyhow::Result<Self> {
-        let memory = Attached::open(postmaster, reach)?;
+    fn of(memory: Attached, postmaster: &Postmaster) -> anyhow::Result<Self> {
         let watch = sys::Watch::on(std::iter::once(postmaster.pid).chain(memory.checkpointer()))?;
         let now = sys::now();
         Ok(Self { memory, watch, checked: now, named: now })
     }
 
     /// Why its memory must not be read any more, if so.
-    fn lost(&mut self, now: Ts, postmaster: i32) -> Option<String> {
-        if let Some(pid) = self.watch.ended() {
-            let what = if pid == postmaster { "the server stopped" } else { "the server is restarting after a crash or stopping" };
-            return Some(what.into());
-        }
+    fn lost(&mut self, now: Ts) -> Option<String> {
         if now.since(self.checked) < CHECK_EVERY {
             return None;
         }
@@ -122,7 +119,7 @@ impl Attachment {
         match self.memory.still() {
             Life::Alive => None,
             Life::Replaced => Some("the server restarted after a crash".into()),
-            Life::Gone => Some("the server stopped".into()),
+            Life::Gone => Some(STOPPED.into()),
         }
     }
 }
@@ -130,7 +127,7 @@ impl Attachment {
 impl Sampler {
     /// Attaches, proves the layout, and is ready to sample. An error is one clear line.
     pub fn start(options: Options) -> anyhow::Result<Self> {
-        let attachment = Attachment::open(&options.postmaster, options.reach)?;
+        let attachment = Attachment::of(Attached::open(&options.postmaster, options.reach)?, &options.postmaster)?;
         sys::wake_precisely();
         let mut this = Self {
             away: 0,
@@ -253,14 +250,15 @@ impl Sampler {
             .filter(|p| p.started == old.started)
             .or_else(|| discover::servers().into_iter().find(|p| p.pgdata == old.pgdata && p.container == old.container));
         let why = match found {
-            Some(postmaster) => match Attachment::open(&postmaster, self.options.reach) {
+            // Without waiting: the thread has more to do, and the next attempt is near.
+            Some(postmaster) => match Attached::open_now(&postmaster, self.options.reach).and_then(|m| Attachment::of(m, &postmaster)) {
                 Ok(attachment) => {
                     self.options.postmaster = postmaster;
                     return self.attach(attachment);
                 }
                 Err(_) => "the server is starting",
             },
-            None => "the server stopped",
+            None => STOPPED,
         };
         self.health.link = waiting(why);
         self.away += 1;
@@ -270,7 +268,7 @@ impl Sampler {
 
     fn tick(&mut self, now: Ts, feed: &mut Feed) {
         let Phase::Attached(attachment) = &mut self.phase else { return };
-        if let Some(why) = attachment.lost(now, self.options.postmaster.pid) {
+        if let Some(why) = attachment.lost(now) {
             self.lose(why, feed);
             return;
         }
@@ -287,6 +285,7 @@ impl Sampler {
         self.roster.begin(memory.slots());
         let mut unknown_name = false;
         for slot in 0..memory.slots() {
+            self.roster.prefetch(memory, slot);
             let Some(process) = memory.proc(slot) else { continue };
             if !process.event.is_plausible() {
                 self.health.invalid += 1;
@@ -294,22 +293,31 @@ impl Sampler {
                 feed.builder.unread();
                 continue;
             }
-            let status = match memory.brief(slot, process.pid) {
-                Status::Unreadable => {
-                    self.health.unread += 1;
-                    feed.builder.unread();
-                    self.roster.keep(slot, process.pid);
-                    continue;
+            let (seen, status) = if let Some((seen, doing)) = self.roster.again(memory, slot, process.pid) {
+                (seen, Some(doing))
+            } else {
+                let read = match memory.marked(slot, process.pid) {
+                    Status::Unreadable => {
+                        self.health.unread += 1;
+                        feed.builder.unread();
+                        self.roster.keep(slot, process.pid);
+                        continue;
+                    }
+                    Status::Missing => None,
+                    Status::Row(read) => Some(read),
+                };
+                let brief = read.map(|(brief, _)| brief);
+                let seen = self.roster.see(memory, slot, process.pid, brief.as_ref(), &mut feed.news);
+                if let Some((brief, mark)) = read {
+                    self.roster.remember(slot, brief.doing(), mark);
                 }
-                Status::Missing => None,
-                Status::Row(brief) => Some(brief),
+                (seen, brief.map(|b| b.doing()))
             };
-            let seen = self.roster.see(memory, slot, process.pid, status.as_ref(), &mut feed.news);
             let (query, state) = match &status {
                 Some(brief) => (self.queries.of(memory, slot, process.pid, brief, seen, &mut feed.news), brief.state),
                 None => (QueryId::NONE, State::Starting),
             };
-            unknown_name |= !self.names.knows(process.event);
+            unknown_name |= !self.roster.named(slot, process, &self.names);
             feed.builder.sample(seen.session, process.event, query, state);
         }
         self.roster.end(&mut feed.news);
@@ -337,8 +345,19 @@ impl Capture for Sampler {
             Phase::Attached(_) => self.pace.next(),
             Phase::Away { retry } => retry,
         };
-        let awake = self.window.as_ref().map_or(limit, |w| w.next().min(limit));
-        sys::sleep_until(next.min(awake));
+        let awake = self.window.as_ref().map_or(limit, |w| w.next().min(limit)).min(next);
+        match &mut self.phase {
+            // Also wakes at the end of the server.
+            Phase::Attached(attachment) => {
+                if let Some(pid) = attachment.watch.sleep_until(awake) {
+                    let what =
+                        if pid == self.options.postmaster.pid { STOPPED } else { "the server is restarting after a crash or stopping" };
+                    self.lose(what.into(), feed);
+                    return Ok(Progress::More);
+                }
+            }
+            Phase::Away { .. } => sys::sleep_until(awake),
+        }
         self.work(feed);
         let now = sys::now();
         if now < next {

@@ -33,8 +33,19 @@ pub struct Machine {
 }
 
 /// Capabilities by name, with their bit.
-const CAPS: [(&str, u32); 5] =
-    [("CAP_SYS_PTRACE", 19), ("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39), ("CAP_CHECKPOINT_RESTORE", 40)];
+const CAPS: [(&str, u32); 7] = [
+    ("CAP_DAC_OVERRIDE", 1),
+    ("CAP_DAC_READ_SEARCH", 2),
+    ("CAP_SYS_PTRACE", 19),
+    ("CAP_SYS_ADMIN", 21),
+    ("CAP_PERFMON", 38),
+    ("CAP_BPF", 39),
+    ("CAP_CHECKPOINT_RESTORE", 40),
+];
+
+/// What maps the memory of another user's server without root: to look at the process, to follow `/proc/PID/map_files`, to enter that directory.
+const WITHOUT_ROOT: &str =
+    "run it with sudo, or give it CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH, all three together";
 
 impl Machine {
     /// Reads the facts.
@@ -119,7 +130,7 @@ fn refusal(machine: &Machine, target: &Target, why: &str) -> String {
     let pid = target.postmaster.pid;
     let mut line = format!("cannot read PostgreSQL's memory (postmaster {pid}): {why}");
     if machine.euid != 0 && !machine.can("CAP_SYS_PTRACE") {
-        let _ = write!(line, "; run it with sudo, or give it CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE");
+        let _ = write!(line, "; {WITHOUT_ROOT}");
     }
     line
 }
@@ -159,18 +170,14 @@ pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
     let mut out = vec![finding(Grade::Note, "kernel", machine.kernel.clone(), None)];
     let held: Vec<&str> = CAPS.iter().map(|(n, _)| *n).filter(|n| machine.can(n)).collect();
     let ptrace = machine.can("CAP_SYS_PTRACE");
-    let map = machine.can("CAP_SYS_ADMIN") || machine.can("CAP_CHECKPOINT_RESTORE");
+    let follow = machine.can("CAP_SYS_ADMIN") || machine.can("CAP_CHECKPOINT_RESTORE");
+    let map = follow && (machine.can("CAP_DAC_READ_SEARCH") || machine.can("CAP_DAC_OVERRIDE"));
     let found =
         if held.is_empty() { format!("uid {}, none held", machine.euid) } else { format!("uid {}, {}", machine.euid, held.join(" ")) };
     out.push(match (ptrace, map) {
         (true, true) => finding(Grade::Fine, "rights", found, None),
-        (true, false) => finding(
-            Grade::Less,
-            "rights",
-            format!("{found}: memory is read by system calls, not mapped"),
-            Some("add CAP_CHECKPOINT_RESTORE (or run it with sudo)"),
-        ),
-        _ => finding(Grade::Less, "rights", format!("{found}: only servers of this user can be read"), Some("sudo pg_wait_tracer doctor")),
+        (true, false) => finding(Grade::Less, "rights", format!("{found}: memory is read by system calls, not mapped"), Some(WITHOUT_ROOT)),
+        _ => finding(Grade::Less, "rights", format!("{found}: only servers of this user can be read"), Some(WITHOUT_ROOT)),
     });
     if let Some(scope) = machine.ptrace_scope {
         out.push(match scope {
@@ -221,12 +228,12 @@ pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
 /// The report about one server, and the plan for it.
 pub fn examine_target(machine: &Machine, target: &Target) -> Vec<Finding> {
     let mut out = Vec::new();
-    let reach = |what, result: &Result<(), String>, without: &str| match result {
+    let reach = |what, result: &Result<(), String>, mend: &str| match result {
         Ok(()) => finding(Grade::Fine, what, "works", None),
-        Err(why) => finding(Grade::Less, what, format!("{why}{without}"), Some("run it with sudo")),
+        Err(why) => finding(Grade::Less, what, why.clone(), Some(mend)),
     };
-    out.push(reach("shared memory, mapped", &target.map, ""));
-    out.push(reach("shared memory, by system call", &target.readv, ""));
+    out.push(reach("shared memory, mapped", &target.map, WITHOUT_ROOT));
+    out.push(reach("shared memory, by system call", &target.readv, "run it with sudo, as the server's own user, or with CAP_SYS_PTRACE"));
     out.push(match &target.layout {
         Ok(server) if server.major > 18 => finding(
             Grade::Less,

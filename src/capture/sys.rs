@@ -4,7 +4,8 @@ pub mod perf;
 
 use crate::trace::clock::{Clock, Ts};
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -53,33 +54,47 @@ pub fn resident_bytes() -> u64 {
 /// Handles on processes whose end is to be noticed at once, without a signal to us and without a race on reused pids.
 #[derive(Debug, Default)]
 pub struct Watch {
-    fds: Vec<(i32, OwnedFd)>,
+    /// All of them behind one descriptor, so that a sleep has one to look at. `None` before Linux 5.3.
+    queue: Option<OwnedFd>,
+    _fds: Vec<OwnedFd>,
 }
 
 impl Watch {
     /// Watches these processes. Fails when one of them is gone already.
     pub fn on(pids: impl IntoIterator<Item = i32>) -> anyhow::Result<Self> {
+        let queue = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot watch processes")?;
         let mut fds = Vec::new();
         for pid in pids {
             let handle = Pid::from_raw(pid).with_context(|| format!("{pid} is no process id"))?;
-            match pidfd_open(handle, PidfdFlags::empty()) {
-                Ok(fd) => fds.push((pid, fd)),
-                // Kernels before 5.3: the slower check of the mapping still notices.
+            let watched = match pidfd_open(handle, PidfdFlags::empty()) {
+                Ok(fd) => fd,
+                // The slower check of the mapping still notices.
                 Err(Errno::NOSYS) => return Ok(Self::default()),
                 Err(e) => return Err(e).with_context(|| format!("cannot watch process {pid}")),
-            }
+            };
+            let data = epoll::EventData::new_u64(pid as u64);
+            epoll::add(&queue, &watched, data, epoll::EventFlags::IN).with_context(|| format!("cannot watch process {pid}"))?;
+            fds.push(watched);
         }
-        Ok(Self { fds })
+        Ok(Self { queue: Some(queue), _fds: fds })
     }
 
-    /// A watched process that has ended. One system call, no waiting.
-    pub fn ended(&self) -> Option<i32> {
-        if self.fds.is_empty() {
+    /// Sleeps until `until` on the trace clock, or until a watched process ends: which one. Looks without waiting when `until` is past. A signal
+    /// may end it early.
+    pub fn sleep_until(&self, until: Ts) -> Option<i32> {
+        let Some(queue) = &self.queue else {
+            sleep_until(until);
+            return None;
+        };
+        let left = until.since(now());
+        let wait = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+        // Not `epoll_wait`, which counts in milliseconds. An interrupted sleep only makes the caller look at the clock once more.
+        if poll(&mut [PollFd::new(queue, PollFlags::IN)], Some(&wait)).ok()? == 0 {
             return None;
         }
-        let mut polled: Vec<PollFd<'_>> = self.fds.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
-        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok()?;
-        self.fds.iter().zip(&polled).find(|(_, p)| !p.revents().is_empty()).map(|((pid, _), _)| *pid)
+        let mut ended = Vec::with_capacity(1);
+        epoll::wait(queue, spare_capacity(&mut ended), Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok()?;
+        ended.first().map(|event| event.data.u64() as i32)
     }
 }
 
@@ -101,13 +116,15 @@ mod tests {
     fn a_watch_notices_the_end_of_a_process() {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let watch = Watch::on([child.id() as i32]).unwrap();
-        assert_eq!(watch.ended(), None);
+        let began = now();
+        assert_eq!(watch.sleep_until(began + 2_000_000), None);
+        assert!(now().since(began) >= 2_000_000);
+        assert_eq!(watch.sleep_until(Ts(0)), None);
         child.kill().unwrap();
         let began = now();
-        while watch.ended().is_none() && now().since(began) < 5_000_000_000 {
-            sleep_until(now() + 1_000_000);
-        }
-        assert_eq!(watch.ended(), Some(child.id() as i32));
+        assert_eq!(watch.sleep_until(began + 20_000_000_000), Some(child.id() as i32));
+        assert!(now().since(began) < 10_000_000_000, "woken by its end");
+        assert_eq!(watch.sleep_until(Ts(0)), Some(child.id() as i32));
         child.wait().unwrap();
         assert!(Watch::on([child.id() as i32]).is_err());
     }

@@ -93,7 +93,7 @@ const DRAIN_EVERY: u64 = 5_000_000;
 /// Memory for all rings together.
 const RING_BYTES: usize = 32 << 20;
 /// Records per ring at most.
-const RING_MOST: usize = 1 << 14;
+const RING_MOST: usize = 1 << 15;
 /// Inode of the first pid namespace: the only one whose ids BPF programs see.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -119,6 +119,8 @@ pub struct Window {
     newborn: FxHashMap<u32, Ts>,
     counted: u64,
     over: u32,
+    /// Rings fill faster than they are read: what can be left out is left out.
+    behind: bool,
     computes_ids: bool,
     /// Blocking, in the first second: what the programs take is being measured.
     measuring: Option<Measuring>,
@@ -151,7 +153,7 @@ impl Window {
             empty: rules.empty,
         };
         if kind == Kind::Exact {
-            sys::perf::allow_files(memory.slots() as u64 + 256);
+            sys::perf::allow_files(2 * memory.slots() as u64 + 256);
         }
         let mut programs = Programs::load(&setup)?;
         let shared = programs.share(sizes)?;
@@ -174,6 +176,7 @@ impl Window {
             newborn: FxHashMap::default(),
             counted: if kind == Kind::Exact { shared.tally().writes } else { 0 },
             over: 0,
+            behind: false,
             computes_ids: true,
             measuring: if kind == Kind::Blocking { Measuring::begin().ok() } else { None },
             health: WindowHealth {
@@ -249,6 +252,9 @@ impl Window {
             }
             if let (Some(process), Some(followed)) = (process, self.seats.at(slot)) {
                 followed.settle_in(process.event, hands, &self.shared, feed);
+                if self.kind == Kind::Exact && !self.rules.lightweight {
+                    followed.watch_states(hands, &self.programs);
+                }
             }
         }
     }
@@ -285,9 +291,11 @@ impl Window {
     fn read_rings(&mut self, feed: &mut Feed) -> bool {
         let mut unfinished = false;
         let sizes = self.shared.sizes();
+        self.behind = false;
         for cpu in 0..sizes.cpus {
             let pass = self.shared.drain(cpu, &mut self.batch);
             unfinished |= pass.unfinished;
+            self.behind |= 4 * pass.waiting > sizes.ring;
             self.health.ring_fill_pct = self.health.ring_fill_pct.max(100.0 * pass.waiting as f64 / sizes.ring as f64);
             if let Some((first, last, records)) = pass.lost {
                 self.health.lost_records += records;
@@ -321,7 +329,10 @@ impl Window {
                     if ids && followed.strand.wants_query().is_some_and(|began| began != after.activity_start) {
                         followed.settle_query(hands, &mut sink, &mut feed.news);
                     }
-                    followed.take_text(r, &self.shared);
+                    // To read a statement takes longer than all the rest of a record.
+                    if !self.behind {
+                        followed.take_text(r, &self.shared);
+                    }
                     match kind {
                         wire::kind::WRITE => followed.strand.written(r, after, &mut sink),
                         wire::kind::SLEPT => followed.strand.slept(r, after, &mut sink),
@@ -399,6 +410,13 @@ impl Window {
         self.programs.look();
         // Whose birth was seen and who is neither followed nor reported dead: not a process with a slot (the log collector).
         self.newborn.retain(|_, born| now.since(*born) < 60 * SECOND);
+        // What refused may be over: a debugger went away, another tracer closed its window.
+        for (slot, pid) in self.seats.refused() {
+            if let Some(blind) = self.seats.leave(slot, now) {
+                feed.intervals.blind(blind);
+            }
+            self.take_in(slot, pid, hands, feed);
+        }
         let (clock, ids) = (sys::clock(), self.ids());
         for index in self.seats.indices() {
             let Some(followed) = self.seats.track(index) else { continue };

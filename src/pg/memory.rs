@@ -67,7 +67,7 @@ impl Segment {
         let map = match reach {
             Reach::Readv => None,
             Reach::Map => Some(map(proc_fs, pid, &mapping).with_context(|| {
-                format!("cannot map the shared memory of process {pid}: needs root, or CAP_CHECKPOINT_RESTORE, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
+                format!("cannot map the shared memory of process {pid}: needs root, or CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH")
             })?),
             Reach::Auto => map(proc_fs, pid, &mapping).ok(),
         };
@@ -108,9 +108,6 @@ impl Segment {
     /// Whether the postmaster still uses this segment. 50 µs; a few hundred where only its whole list of mappings can be read.
     pub fn still_current(&self) -> Standing {
         let (pid, mine) = (self.reader.pid, &self.mapping);
-        if !self.proc_fs.is_running(pid, Some(self.start_ticks)) {
-            return Standing::Gone;
-        }
         let now = self.link.map_or_else(|| Err(io::ErrorKind::PermissionDenied.into()), |_| link(&self.proc_fs, pid, mine));
         let current = match now {
             Ok(link) => self.link == Some(link),
@@ -178,9 +175,24 @@ impl Segment {
     /// The bytes in front of the first NUL, at most `max`; fewer at the end of the segment.
     pub fn c_string(&self, addr: u64, max: usize) -> Option<Vec<u8>> {
         let room = self.mapping.end.checked_sub(addr)?;
-        let mut bytes = vec![0; max.min(usize::try_from(room).unwrap_or(max))];
-        self.copy(addr, &mut bytes)?;
-        cut_at_nul(&mut bytes);
+        let max = max.min(usize::try_from(room).unwrap_or(max));
+        if self.map.is_none() {
+            let mut bytes = vec![0; max];
+            self.copy(addr, &mut bytes)?;
+            cut_at_nul(&mut bytes);
+            return Some(bytes);
+        }
+        // Most strings are far shorter than they may be: no farther than to the NUL.
+        let (mut bytes, mut piece) = (Vec::new(), [0; PIECE]);
+        while bytes.len() < max {
+            let piece = piece.get_mut(..PIECE.min(max - bytes.len()))?;
+            self.copy(addr + bytes.len() as u64, piece)?;
+            let end = piece.iter().position(|b| *b == 0);
+            bytes.extend_from_slice(piece.get(..end.unwrap_or(piece.len()))?);
+            if end.is_some() {
+                break;
+            }
+        }
         Some(bytes)
     }
 
@@ -217,6 +229,9 @@ pub fn creator(proc_fs: &ProcFs, pid: i32) -> Option<i32> {
     let mapping = find(proc_fs, pid, &reader).ok()?;
     reader.array(mapping.start + CREATOR).map(i32::from_ne_bytes)
 }
+
+/// Bytes of a string that are copied at once.
+const PIECE: usize = 128;
 
 /// Offset of `PGShmemHeader.creatorPID`, the same in all versions.
 const CREATOR: u64 = 4;

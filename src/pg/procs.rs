@@ -70,6 +70,17 @@ impl Procs {
         (pid > 0 && area.i32(at + proc.proc_latch_owner_pid)? == pid).then_some(pid)
     }
 
+    /// Has the processor fetch what [`Self::proc`] will read of a slot that is in use, or only what tells that it is not.
+    #[inline]
+    pub fn prefetch(&self, slot: usize, used: bool) {
+        let (at, proc) = (slot * self.layout.proc.size, &self.layout.proc);
+        self.rows.prefetch(at + proc.pid);
+        if used {
+            self.rows.prefetch(at + proc.proc_latch_owner_pid);
+            self.rows.prefetch(at + proc.wait_event_info);
+        }
+    }
+
     /// The process in a slot, if the slot is in use.
     #[inline]
     pub fn proc(&self, slot: usize) -> Option<Proc> {

@@ -25,7 +25,7 @@ use std::fs;
 use std::sync::Arc;
 
 pub use super::procs::Proc;
-pub use super::status::{Brief, Status};
+pub use super::status::{Brief, Doing, Mark, Status};
 
 /// Whether the server is still the one that was attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,6 +226,16 @@ impl Attached {
         self.procs.proc(slot)
     }
 
+    /// Has the processor fetch what the next look at a slot will read, given the status row seen there before. Memory is far when it was last read a
+    /// hundredth of a second ago, and one such look waits for several places of it in turn.
+    #[inline]
+    pub fn prefetch(&self, slot: usize, before: Option<&Mark>) {
+        self.procs.prefetch(slot, before.is_some());
+        if let Some(mark) = before {
+            self.status.prefetch(mark);
+        }
+    }
+
     /// Where the process in a slot keeps its `wait_event_info`: the same address in all processes of the server.
     pub fn word(&self, slot: usize) -> u64 {
         self.procs.word(slot)
@@ -268,6 +278,18 @@ impl Attached {
     #[inline]
     pub fn brief(&self, slot: usize, pid: i32) -> Status<Brief> {
         self.row_of(slot, pid).map_or(Status::Missing, |row| self.status.brief(row, pid))
+    }
+
+    /// The short part of a process's status row, and what tells later that it has not changed.
+    #[inline]
+    pub fn marked(&self, slot: usize, pid: i32) -> Status<(Brief, Mark)> {
+        self.row_of(slot, pid).map_or(Status::Missing, |row| self.status.marked(row, pid))
+    }
+
+    /// Whether a status row is still what was read when it was marked.
+    #[inline]
+    pub fn unchanged(&self, mark: &Mark) -> bool {
+        self.status.unchanged(mark)
     }
 
     /// Who the process in a slot is. Reads its title at the first time, and again while a name is missing: not for every tick.

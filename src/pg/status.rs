@@ -68,6 +68,40 @@ pub struct Brief {
     pub state_change: UnixMicros,
 }
 
+/// What of a row tells the query: its own small part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doing {
+    /// `state`.
+    pub state: State,
+    /// `query_id`, as in [`Brief`].
+    pub query: i64,
+    /// `query_start`.
+    pub activity_start: UnixMicros,
+}
+
+impl Brief {
+    /// The part that tells the query.
+    pub fn doing(&self) -> Doing {
+        Doing { state: self.state, query: self.query, activity_start: self.activity_start }
+    }
+}
+
+/// A row as it was once read: which one, whose, and its change count then. The count only grows, and PostgreSQL writes to a row nowhere but between
+/// two increments (`PGSTAT_BEGIN_WRITE_ACTIVITY` and its end), so with the same count a row is still what was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    index: u32,
+    pid: i32,
+    count: u32,
+}
+
+impl Mark {
+    /// The process whose row it was.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+}
+
 /// Where a client comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
@@ -196,18 +230,43 @@ impl StatusArray {
     /// The hot part of a row. No allocation; no system call when mapped.
     #[inline]
     pub fn brief(&self, index: usize, pid: i32) -> Status<Brief> {
+        self.marked(index, pid).map(|(brief, _)| brief)
+    }
+
+    /// The hot part of a row, and what tells later that it has not changed.
+    #[inline]
+    pub fn marked(&self, index: usize, pid: i32) -> Status<(Brief, Mark)> {
         if index >= self.slots {
             return Status::Missing;
         }
-        let Some((before, after)) = &self.bracket else {
-            return self.settle(index, pid, short);
+        let (found, count) = match self.even(index) {
+            Some(count) if self.bracket.is_some() => (self.row(&self.rows, index * self.layout.status.size).of(pid, short), count),
+            _ => self.settled(index, pid, short),
         };
-        let at = index * self.layout.status.size;
-        let count = |area: &Area| area.u32(at + self.layout.status.st_changecount);
-        match (count(before), count(after)) {
-            (Some(a), Some(b)) if a == b && a % 2 == 0 => self.row(&self.rows, at).of(pid, short),
-            _ => self.settle(index, pid, short),
-        }
+        found.map(|brief| (brief, Mark { index: index as u32, pid, count }))
+    }
+
+    /// Whether a row is still what was read: one look at its change count. In copy mode as of the last [`Self::refresh`].
+    #[inline]
+    pub fn unchanged(&self, mark: &Mark) -> bool {
+        self.names(mark.index as usize, mark.pid) && self.even(mark.index as usize) == Some(mark.count)
+    }
+
+    /// Has the processor fetch what [`Self::unchanged`] will read.
+    #[inline]
+    pub fn prefetch(&self, mark: &Mark) {
+        self.rows.prefetch(mark.index as usize * self.layout.status.size + self.layout.status.st_changecount);
+    }
+
+    /// A row's change count, when nobody is writing. Copy mode: when nobody was, from the first of the three copies to the last.
+    #[inline]
+    fn even(&self, index: usize) -> Option<u32> {
+        let at = index * self.layout.status.size + self.layout.status.st_changecount;
+        let (before, after) = match &self.bracket {
+            None => (self.rows.u32(at)?, None),
+            Some((before, after)) => (before.u32(at)?, Some(after.u32(at)?)),
+        };
+        (before % 2 == 0 && after.is_none_or(|a| a == before)).then_some(before)
     }
 
     /// Who a row belongs to.
@@ -250,32 +309,36 @@ impl StatusArray {
         Row { area, at, layout: self.layout }
     }
 
-    /// The protocol: count, row, count; again while a writer was at work.
     fn settle<T>(&self, index: usize, pid: i32, take: impl Fn(&Row<'_>) -> Option<T>) -> Status<T> {
+        self.settled(index, pid, take).0
+    }
+
+    /// The protocol: count, row, count; again while a writer was at work. With the count.
+    fn settled<T>(&self, index: usize, pid: i32, take: impl Fn(&Row<'_>) -> Option<T>) -> (Status<T>, u32) {
         if index >= self.slots {
-            return Status::Missing;
+            return (Status::Missing, 0);
         }
         let size = self.layout.status.size;
         let addr = self.rows.addr() + (index * size) as u64;
         let count = || self.segment.u32(addr + self.layout.status.st_changecount as u64);
         for _ in 0..ATTEMPTS {
-            let Some(before) = count() else { return Status::Unreadable };
+            let Some(before) = count() else { break };
             if before % 2 == 0 {
                 fence(Ordering::Acquire);
                 let found = if self.bracket.is_none() {
                     self.row(&self.rows, index * size).of(pid, &take)
                 } else {
-                    let Ok(copy) = self.segment.area(addr, size) else { return Status::Unreadable };
+                    let Ok(copy) = self.segment.area(addr, size) else { break };
                     self.row(&copy, 0).of(pid, &take)
                 };
                 fence(Ordering::Acquire);
                 if count() == Some(before) {
-                    return found;
+                    return (found, before);
                 }
             }
             std::hint::spin_loop();
         }
-        Status::Unreadable
+        (Status::Unreadable, 0)
     }
 }
 

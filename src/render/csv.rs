@@ -1,28 +1,34 @@
 //! Answers as CSV (RFC 4180): a header line once, then a row per row. Times are nanoseconds, shares 0 to 1, ids plain; an empty field is
 //! "not known" and never zero; a window that was not observed is a row with `observed` 0 and no more. Control characters other than line breaks and tabs are made visible: the reader may be a terminal.
 
-use super::Options;
-use crate::analysis::answer::{Answer, Body, Latency, Share, Sql, Who};
+use super::{Options, Part, flow_name, unavailable};
+use crate::analysis::answer::{Answer, Body, Executions, Latency, Measured, Share, Sql, Who};
 use crate::show::{rfc3339, visible};
 use crate::trace::catalog::UnixMicros;
 use crate::trace::record::QueryId;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
-const WINDOW: [&str; 4] = ["from", "to", "fidelity", "observed"];
+const WINDOW: [&str; 6] = ["from", "to", "fidelity", "observed", "exact", "blocking"];
+const LATENCY: [&str; 5] = ["avg_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns"];
+const MEASURED: [&str; 3] = ["measured_ns", "on_cpu_ns", "runq_ns"];
+/// Of a query: how many ended, how many of those were seen from their beginning, and how long those took.
+const EXECUTIONS: [&str; 7] = ["executions", "exec_whole", "exec_avg_ns", "exec_p50_ns", "exec_p95_ns", "exec_p99_ns", "exec_max_ns"];
 const WHO: [&str; 9] = ["pid", "server_pid", "backend_start", "kind", "leader_pid", "user", "database", "application", "client"];
 
 /// Prints the rows of all answers, after a header if this is the first printing.
-pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer], first: bool) -> io::Result<()> {
+pub fn write(out: &mut impl Write, options: &Options, parts: &[Part], first: bool) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).flexible(false).from_writer(out);
-    // The events of a selected session are a table of their own: ask for system_event with that filter.
-    for answer in answers.iter().take(options.windows.len().max(1)) {
-        if first && std::ptr::eq(answer, answers.first().unwrap_or(answer)) {
-            csv.write_record(WINDOW.iter().chain(&columns(&answer.body)))?;
+    for (i, part) in parts.iter().enumerate() {
+        let answer = part.answer;
+        let columns = columns(&answer.body);
+        if first && i == 0 {
+            csv.write_record(WINDOW.iter().chain(&columns))?;
         }
-        let mut rows = rows(&answer.body);
-        // A window without observation is a row too: a gap must not look like nothing to tell.
-        if rows.is_empty() && answer.coverage.observed_ns() == 0 {
-            rows.push(vec![String::new(); columns(&answer.body).len()]);
+        let mut rows = rows(answer, part.beside);
+        // A window without observation is a row too, and one whose figures cannot be known: neither must look like nothing to tell.
+        if rows.is_empty() && (answer.coverage.observed_ns() == 0 || unavailable(options, answer).is_some()) {
+            rows.push(vec![String::new(); columns.len()]);
         }
         for row in rows {
             csv.write_record(window(answer).into_iter().chain(row))?;
@@ -32,9 +38,11 @@ pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer], first:
 }
 
 fn window(a: &Answer) -> Vec<String> {
-    let observed = a.coverage.observed_ns() as f64 / a.window.len().max(1) as f64;
+    let share = |ns: u64| format!("{:.6}", ns as f64 / a.window.len().max(1) as f64);
     let wall = |at| rfc3339(a.clock.wall(at));
-    vec![wall(a.window.start), wall(a.window.end), a.coverage.fidelity.name().into(), format!("{observed:.6}")]
+    let c = &a.coverage;
+    let seen = [share(c.observed_ns()), share(c.exact_ns), share(c.blocking_ns)];
+    [wall(a.window.start), wall(a.window.end), c.fidelity.name().into()].into_iter().chain(seen).collect()
 }
 
 fn columns(body: &Body) -> Vec<&'static str> {
@@ -43,18 +51,21 @@ fn columns(body: &Body) -> Vec<&'static str> {
         Body::Load(_) => vec!["bucket", "observed_share", "aas"],
         Body::TimeModel(_) => vec!["name", "indent", "time_ns", "db_share", "aas"],
         Body::Events { .. } => {
-            let latency = ["avg_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns"];
-            [&["event", "class", "idle", "waits", "samples", "time_ns"][..], &latency, &["db_share", "aas", "sessions"]].concat()
+            [&["event", "class", "idle", "waits", "samples", "time_ns"][..], &LATENCY, &["db_share", "aas", "sessions"], &MEASURED].concat()
         }
         Body::Sessions { .. } => {
-            with_who(&["time_ns", "idle_ns", "cpu_share", "wait_share", "db_share", "aas", "top_event", "top_wait", "query_id"])
+            let load = ["time_ns", "idle_ns", "cpu_share", "wait_share", "db_share", "aas", "top_event", "top_wait", "query_id", "waits"];
+            with_who(&[&load[..], &MEASURED].concat())
         }
         Body::Queries { .. } => {
-            vec!["query_id", "samples", "time_ns", "db_share", "aas", "sessions", "database", "user", "top_event", "query"]
+            let load = ["query_id", "waits", "samples", "time_ns", "db_share", "aas", "sessions", "database", "user", "top_event"];
+            [&load[..], &EXECUTIONS, &["query"]].concat()
         }
-        Body::QueryEvents { .. } => vec!["query_id", "event", "waits", "samples", "time_ns", "avg_ns", "max_ns", "db_share", "query"],
-        Body::Latency(_) => vec!["from_ns", "to_ns", "waits", "time_ns"],
-        Body::Flow(_) => vec!["from", "to", "count", "time_ns"],
+        Body::QueryEvents { .. } => {
+            [&["query_id", "event", "waits", "samples", "time_ns"][..], &LATENCY, &["db_share"], &EXECUTIONS, &["query"]].concat()
+        }
+        Body::Latency(_) => vec!["at_least_ns", "below_ns", "waits", "share", "cumulative_share", "time_ns"],
+        Body::Flow(_) => vec!["before", "after", "count", "share", "time_ns", "avg_ns"],
         Body::Active { .. } => with_who(&[
             "doing",
             "state",
@@ -71,8 +82,8 @@ fn columns(body: &Body) -> Vec<&'static str> {
     }
 }
 
-fn rows(body: &Body) -> Vec<Vec<String>> {
-    match body {
+fn rows(answer: &Answer, beside: Option<&Answer>) -> Vec<Vec<String>> {
+    match &answer.body {
         Body::Load(load) => {
             let row = |(i, b): (usize, &crate::analysis::answer::LoadBucket)| {
                 let aas = if b.observed > 0.0 { b.total().to_string() } else { String::new() };
@@ -91,9 +102,9 @@ fn rows(body: &Body) -> Vec<Vec<String>> {
             .map(|e| {
                 let class = e.class.name().trim_end_matches('*').to_owned();
                 let mut row = vec![text(&e.name), class, e.idle.to_string(), number(e.waits), e.samples.to_string(), e.time_ns.to_string()];
-                let of = |f: fn(&Latency) -> u64| number(e.latency.as_ref().map(f));
-                row.extend([of(|l| l.avg_ns), of(|l| l.p50_ns), of(|l| l.p95_ns), of(|l| l.p99_ns), of(|l| l.max_ns)]);
+                row.extend(latency(e.latency));
                 row.extend([number(e.db_share), float(e.aas), e.sessions.to_string()]);
+                row.extend(measured(e.measured));
                 row
             })
             .collect(),
@@ -103,27 +114,56 @@ fn rows(body: &Body) -> Vec<Vec<String>> {
                 let mut row = who(&s.who);
                 row.extend([s.time_ns.to_string(), s.idle_ns.to_string(), number(s.cpu_share), number(s.wait_share)]);
                 row.extend([number(s.db_share), float(s.aas), name(s.top.as_ref()), name(s.top_wait.as_ref()), id(s.query)]);
+                row.push(number(s.waits));
+                row.extend(measured(s.measured));
                 row
             })
             .collect(),
         Body::Queries { queries } => queries
             .iter()
             .map(|q| {
-                let mut row = vec![id(q.sql.query), q.samples.to_string(), q.time_ns.to_string(), number(q.db_share), float(q.aas)];
-                row.extend([q.sessions.to_string(), text(&q.database.show()), text(&q.user.show()), name(q.top.as_ref()), sql(&q.sql)]);
+                let mut row = vec![id(q.sql.query), number(q.waits), q.samples.to_string(), q.time_ns.to_string()];
+                row.extend([number(q.db_share), float(q.aas), q.sessions.to_string()]);
+                row.extend([text(&q.database.show()), text(&q.user.show()), name(q.top.as_ref())]);
+                row.extend(executions(q.executions));
+                row.push(sql(&q.sql));
                 row
             })
             .collect(),
-        Body::QueryEvents { pairs } => pairs
-            .iter()
-            .map(|p| {
-                let of = |f: fn(&Latency) -> u64| number(p.latency.as_ref().map(f));
+        Body::QueryEvents { pairs } => {
+            let queries = match beside.map(|b| &b.body) {
+                Some(Body::Queries { queries }) => queries.as_slice(),
+                _ => &[],
+            };
+            let of: HashMap<QueryId, Executions> = queries.iter().filter_map(|q| Some((q.sql.query, q.executions?))).collect();
+            let row = |p: &crate::analysis::answer::PairRow| {
                 let mut row = vec![id(p.sql.query), text(&p.name), number(p.waits), p.samples.to_string(), p.time_ns.to_string()];
-                row.extend([of(|l| l.avg_ns), of(|l| l.max_ns), number(p.db_share), sql(&p.sql)]);
+                row.extend(latency(p.latency));
+                row.push(number(p.db_share));
+                row.extend(executions(of.get(&p.sql.query).copied()));
+                row.push(sql(&p.sql));
                 row
-            })
-            .collect(),
-        Body::Latency(_) | Body::Flow(_) => Vec::new(),
+            };
+            pairs.iter().map(row).collect()
+        }
+        Body::Latency(view) => {
+            let share = |waits: u64| float(waits as f64 / view.waits.max(1) as f64);
+            let mut up_to = 0;
+            let row = |b: &crate::analysis::answer::LatencyBar| {
+                up_to += b.waits;
+                vec![b.from_ns.to_string(), b.to_ns.to_string(), b.waits.to_string(), share(b.waits), share(up_to), b.time_ns.to_string()]
+            };
+            view.bars.iter().map(row).collect()
+        }
+        Body::Flow(flow) => {
+            let row = |l: &crate::analysis::answer::FlowLink| {
+                let share = l.count as f64 / flow.transitions.max(1) as f64;
+                let avg = l.time_ns.checked_div(l.count);
+                let (before, after) = (text(&flow_name(flow, l.from)), text(&flow_name(flow, l.to)));
+                vec![before, after, l.count.to_string(), float(share), l.time_ns.to_string(), number(avg)]
+            };
+            flow.links.iter().map(row).collect()
+        }
         Body::Active { active, .. } => active
             .iter()
             .map(|r| {
@@ -146,6 +186,21 @@ fn rows(body: &Body) -> Vec<Vec<String>> {
             })
             .collect(),
     }
+}
+
+fn latency(l: Option<Latency>) -> [String; 5] {
+    let of = |f: fn(&Latency) -> u64| number(l.as_ref().map(f));
+    [of(|l| l.avg_ns), of(|l| l.p50_ns), of(|l| l.p95_ns), of(|l| l.p99_ns), of(|l| l.max_ns)]
+}
+
+fn measured(m: Option<Measured>) -> [String; 3] {
+    let of = |f: fn(&Measured) -> u64| number(m.as_ref().map(f));
+    [of(|m| m.time_ns), of(|m| m.cpu_ns), of(|m| m.runq_ns)]
+}
+
+fn executions(e: Option<Executions>) -> Vec<String> {
+    let counts = [number(e.map(|e| e.count)), number(e.map(|e| e.whole))];
+    counts.into_iter().chain(latency(e.and_then(|e| e.latency))).collect()
 }
 
 fn who(w: &Who) -> Vec<String> {

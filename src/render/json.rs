@@ -3,10 +3,11 @@
 //! Times appear twice: as milliseconds under the original's names and exact as `*_ns`. Query ids and all `*_ns` of ours are decimal text,
 //! since readers with 53-bit numbers would change them.
 
+mod precise;
 mod rows;
 
-use super::Options;
-use crate::analysis::answer::{Answer, Body, Load};
+use super::{Options, Part, precise_ns, unavailable};
+use crate::analysis::answer::{Answer, Body, EventRow, Load, Stretch};
 use crate::show::rfc3339;
 use crate::trace::clock::{Span, Ts};
 use crate::trace::wait::WaitClass;
@@ -16,20 +17,32 @@ use std::io::{self, Write};
 
 type Object = Map<String, Value>;
 
-/// Prints each answer on a line of its own. With a session selected, its events ride in the first.
-pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer]) -> io::Result<()> {
-    let mut lines: Vec<Object> = answers.iter().map(|a| object(options.view.name(), a)).collect();
-    if options.pid.is_some() && lines.len() == options.windows.len().max(1) + 1 {
-        let events = lines.pop().and_then(|mut detail| detail.remove("rows")).unwrap_or_default();
-        if let Some(first) = lines.first_mut() {
-            first.insert("events".into(), events);
+/// Prints each answer on a line of its own, with what stands beside it: the events of the session selected, the queries with their executions
+/// where any were seen, the CPU time inside the waits of a time model.
+pub fn write(out: &mut impl Write, options: &Options, parts: &[Part]) -> io::Result<()> {
+    for part in parts {
+        let mut line = object(options.view.name(), part.answer);
+        if let Some(why) = unavailable(options, part.answer) {
+            line.insert("unavailable".into(), why.into());
         }
-    }
-    for line in lines {
+        match (&part.answer.body, part.beside.map(|b| &b.body)) {
+            (Body::Sessions { .. }, Some(Body::Events { events })) => {
+                line.insert("events".into(), event_rows(events));
+            }
+            (Body::QueryEvents { .. }, Some(Body::Queries { queries })) if precise_ns(&part.answer.coverage) > 0 => {
+                line.insert("queries".into(), queries.iter().map(rows::query).collect());
+            }
+            _ => {}
+        }
         serde_json::to_writer(&mut *out, &line)?;
         out.write_all(b"\n")?;
     }
     Ok(())
+}
+
+/// The Activity class is hidden, as everywhere.
+fn event_rows(events: &[EventRow]) -> Value {
+    events.iter().filter(|e| e.class != WaitClass::Activity).map(rows::event).collect()
 }
 
 /// One answer as an object.
@@ -41,17 +54,22 @@ pub fn object(view: &str, a: &Answer) -> Object {
             return o;
         }
         Body::TimeModel(model) => {
-            o.insert("has_measured_cpu".into(), false.into());
+            o.extend(rows::measured_model(model));
             o.insert("io_worker_busy_pct".into(), rows::pct(model.io_worker_busy));
             rows::model(&model.rows, a.coverage.observed_ns())
         }
-        // The Activity class is hidden, as everywhere.
-        Body::Events { events } => events.iter().filter(|e| e.class != WaitClass::Activity).map(rows::event).collect(),
+        Body::Events { events } => event_rows(events),
         Body::Sessions { sessions } => sessions.iter().map(rows::session).collect(),
         Body::Queries { queries } => queries.iter().map(rows::query).collect(),
         Body::QueryEvents { pairs } => pairs.iter().map(rows::pair).collect(),
-        Body::Latency(latency) => json!(latency.bars),
-        Body::Flow(flow) => json!(flow.links),
+        Body::Latency(view) => {
+            o.extend(precise::heatmap(a, view));
+            precise::bars(view)
+        }
+        Body::Flow(flow) => {
+            o.extend(precise::transitions(flow, a.total_rows));
+            return o;
+        }
         Body::Active { active, at } => {
             o.insert("at_ns".into(), at.map(|at| a.clock.wall(at).to_string()).into());
             active.iter().map(rows::active).collect()
@@ -69,6 +87,11 @@ fn head(view: &str, a: &Answer) -> Object {
         let (from, to) = (wall(s.start), wall(s.end));
         json!({ "from_ns": from.to_string(), "to_ns": to.to_string(), "from": rfc3339(from), "to": rfc3339(to) })
     };
+    let stretch = |s: &Stretch| {
+        let mut stretch = rows::object(span(&s.span));
+        stretch.insert("fidelity".into(), s.fidelity.name().into());
+        stretch
+    };
     let server = &a.server;
     rows::object(json!({
         "view": view,
@@ -83,6 +106,9 @@ fn head(view: &str, a: &Answer) -> Object {
             "gaps": c.gaps.iter().map(span).collect::<Vec<_>>(),
             "ticks": c.ticks,
             "unread": c.unread,
+            "precise": c.precise.iter().map(stretch).collect::<Vec<_>>(),
+            "lost_records": c.lost_records,
+            "unfollowed_ns": ns(c.unfollowed_ns),
         },
         "server": { "version": server.version, "cluster": server.cluster, "host": server.host, "port": server.port, "cpus": server.cpus },
         "health": a.health,

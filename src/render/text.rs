@@ -1,34 +1,49 @@
 //! Tables for people: the original's columns and headings, a heading that says what the figures are of, and a line for whatever they lack.
 
+mod flow;
 mod heading;
+mod histogram;
 mod tables;
 mod windows;
 
-use super::{Options, View};
-use crate::analysis::answer::{Answer, Body};
+use super::{Options, Part, View};
+use crate::analysis::answer::Body;
 use std::io::{self, Write};
+use tables::Max;
 
 /// Prints one view of one interval.
-pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer]) -> io::Result<()> {
-    let Some(first) = answers.first() else { return Ok(()) };
-    heading::write(out, options, first)?;
+pub fn write(out: &mut impl Write, options: &Options, parts: &[Part]) -> io::Result<()> {
+    let Some(first) = parts.first() else { return Ok(()) };
+    heading::write(out, options, first.answer)?;
     if !options.windows.is_empty() {
-        return windows::write(out, options, answers);
+        return windows::write(out, options, parts);
     }
-    heading::notes(out, options, first)?;
-    match &first.body {
-        Body::TimeModel(model) => tables::time_model(out, first, model)?,
-        Body::Events { events } => tables::events(out, first, events, tables::Max::Shown)?,
-        Body::Sessions { sessions } => tables::sessions(out, first, sessions)?,
-        Body::QueryEvents { pairs } => tables::pairs(out, first, pairs, tables::Max::Shown)?,
-        Body::Active { active, .. } => tables::active(out, first, active)?,
-        Body::Load(_) | Body::Queries { .. } | Body::Latency(_) | Body::Flow(_) => {}
+    heading::notes(out, options, first.answer, &[])?;
+    table(out, options, first, Max::Shown)
+}
+
+/// The table of one window, and what stands below it.
+fn table(out: &mut impl Write, options: &Options, part: &Part, max: Max) -> io::Result<()> {
+    let answer = part.answer;
+    if let Some(why) = super::unavailable(options, answer) {
+        return writeln!(out, "  {why}");
     }
-    if let (View::SessionEvent, Some(pid), Some(detail)) = (options.view, options.pid, answers.get(1)) {
-        writeln!(out, "\nEvents of PID {pid}:\n")?;
-        if let Body::Events { events } = &detail.body {
-            tables::events(out, detail, events, tables::Max::Shown)?;
+    match &answer.body {
+        Body::TimeModel(model) => tables::time_model(out, answer, model)?,
+        Body::Events { events } => tables::events(out, answer, events, max)?,
+        Body::Sessions { sessions } => tables::sessions(out, answer, sessions)?,
+        Body::QueryEvents { pairs } => tables::pairs(out, answer, pairs, max)?,
+        Body::Active { active, .. } => tables::active(out, answer, active)?,
+        Body::Latency(view) => histogram::write(out, view)?,
+        Body::Flow(view) => flow::write(out, view)?,
+        Body::Load(_) | Body::Queries { .. } => {}
+    }
+    match (options.pid, part.beside.map(|b| (b, &b.body))) {
+        (Some(pid), Some((detail, Body::Events { events }))) if options.view == View::SessionEvent => {
+            writeln!(out, "\nEvents of PID {pid}:\n")?;
+            tables::events(out, detail, events, max)
         }
+        (_, Some((_, Body::Queries { queries }))) => tables::executions(out, queries, max),
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -1,19 +1,19 @@
 //! `doctor`: facts and the plan, as lines; for each thing missing the one command that mends it. Status 0 fine, 1 something does not work.
 
 use crate::cli::Target as Which;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::process::ExitCode;
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub fn run(which: &Which) -> Result<ExitCode> {
     use crate::capture::support::{Finding, Grade, Machine, Target, examine_machine, examine_target};
     use crate::pg::discover;
-    use std::io::Write;
+    use std::fmt::Write as _;
+    use std::io::Write as _;
 
     let machine = Machine::probe();
-    let mut out = std::io::stdout().lock();
     let mut broken = false;
-    let mut print = |findings: &[Finding], out: &mut std::io::StdoutLock<'_>| -> Result<()> {
+    let mut lines = |findings: &[Finding], out: &mut String| -> Result<()> {
         for f in findings {
             let mark = match f.grade {
                 Grade::Fine => "ok",
@@ -29,9 +29,14 @@ pub fn run(which: &Which) -> Result<ExitCode> {
         }
         Ok(())
     };
-    writeln!(out, "pg_wait_tracer {}", env!("PGWT_VERSION"))?;
-    writeln!(out, "\nThis machine")?;
-    print(&examine_machine(&machine), &mut out)?;
+    // Part by part, since looking at a server may take seconds.
+    let print = |text: &str| {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to standard output")
+    };
+    let mut text = format!("pg_wait_tracer {}\n\nThis machine\n", env!("PGWT_VERSION"));
+    lines(&examine_machine(&machine), &mut text)?;
+    print(&text)?;
     let servers = if which.pid.is_some() || which.pgdata.is_some() {
         vec![discover::choose(which.pid, which.pgdata.as_deref())?]
     } else {
@@ -39,19 +44,19 @@ pub fn run(which: &Which) -> Result<ExitCode> {
     };
     for postmaster in &servers {
         let container = if postmaster.container { ", in a container" } else { "" };
-        writeln!(
-            out,
-            "\nPostgreSQL {}: postmaster {}, port {}, {}{container}",
+        let mut text = format!(
+            "\nPostgreSQL {}: postmaster {}, port {}, {}{container}\n",
             postmaster.version,
             postmaster.pid,
             postmaster.port,
             postmaster.pgdata.display()
-        )?;
-        print(&examine_target(&machine, &Target::probe(postmaster)), &mut out)?;
+        );
+        lines(&examine_target(&machine, &Target::probe(postmaster)), &mut text)?;
+        print(&text)?;
     }
     if servers.is_empty() {
         let why = discover::choose(None, None).err().map_or_else(|| "none".into(), |e| e.to_string());
-        writeln!(out, "\nPostgreSQL\n  NO    {why}")?;
+        print(&format!("\nPostgreSQL\n  NO    {why}\n"))?;
     }
     Ok(if broken || servers.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

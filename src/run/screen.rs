@@ -2,9 +2,10 @@
 
 use super::live::{self, Opened};
 use super::wish::Wish;
-use crate::cli::{Color, View};
-use crate::session::Worker;
+use crate::cli::{Color, Live, Mode, View, WindowTier};
+use crate::session::{Kind, Worker};
 use crate::trace::clock::SECOND;
+use crate::ui::state::window::Windows;
 use crate::ui::{self, Options, Outcome};
 use anyhow::Result;
 use std::io::IsTerminal;
@@ -19,17 +20,20 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         return Err(super::Usage("the full screen needs a terminal: use --format text, json or csv in a pipe".into()).into());
     }
     ui::theme::Theme::check(wish.theme.as_deref().unwrap_or("auto")).map_err(|e| super::Usage(format!("{e:#}")))?;
-    let Opened { trace, batches, engine, commands: _commands } = live::open(wish)?;
+    let Opened { trace, batches, engine, commands } = live::open(wish)?;
     let (news, inbox) = ui::channel();
     let worker = Worker::live(trace, batches, move |reply| {
         // The screen is gone: the worker is about to be told.
         let _ = news.send(ui::msg::Msg::Reply(reply));
     })?;
+    let worker = worker.with_commands(commands);
     let options = Options {
         start: ui::state::Start {
             page: match wish.flags.view {
                 View::TimeModel => ui::pages::Page::Time,
                 View::SystemEvent => ui::pages::Page::Events,
+                View::Histogram => ui::pages::Page::Latency,
+                View::Flow => ui::pages::Page::Flow,
                 View::SessionEvent => ui::pages::Page::Sessions,
                 View::QueryEvent => ui::pages::Page::Queries,
                 View::Active => ui::pages::Page::Active,
@@ -38,6 +42,7 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
             window: FIRST_WINDOW,
             zone: wish.zone.clone(),
             ascii: wish.ascii,
+            windows: windows(&wish.flags),
             ..ui::state::Start::default()
         },
         theme: wish.theme.clone().unwrap_or_else(|| "auto".into()),
@@ -55,4 +60,21 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         Outcome::Ended(why) if why.is_empty() => Ok(ExitCode::SUCCESS),
         Outcome::Ended(why) | Outcome::Broken(why) => anyhow::bail!("{why}"),
     }
+}
+
+/// Which exact and blocking windows can be opened by hand.
+fn windows(flags: &Live) -> Windows {
+    if flags.script.is_some() {
+        return Windows::Never("a scenario is being played, not a server watched".into());
+    }
+    let kind = match flags.window_tier {
+        WindowTier::Exact => Kind::Exact,
+        WindowTier::Blocking => Kind::Blocking,
+    };
+    let standing = match flags.mode {
+        Mode::Full => Some(Kind::Exact),
+        Mode::Blocking => Some(Kind::Blocking),
+        Mode::Sampled | Mode::Tiered | Mode::Coop => None,
+    };
+    Windows::Of { kind, standing }
 }

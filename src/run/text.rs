@@ -31,6 +31,9 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    if wish.flags.verbose && wish.flags.mode == cli::Mode::Tiered {
+        eprintln!("pg_wait_tracer: windows are opened in the full screen; without it, --mode tiered is the same as sampled");
+    }
     let mut opened = live::open(wish)?;
     let began = Instant::now();
     let start = opened.trace.0.extent().map(|e| e.end).unwrap_or_default();
@@ -119,6 +122,8 @@ fn options(wish: &Wish) -> Options {
         cli::View::SystemEvent => View::SystemEvent,
         cli::View::SessionEvent => View::SessionEvent,
         cli::View::QueryEvent => View::QueryEvent,
+        cli::View::Histogram => View::Histogram,
+        cli::View::Flow => View::Flow,
         cli::View::Active => View::Active,
     };
     Options {
@@ -141,6 +146,7 @@ fn options(wish: &Wish) -> Options {
         },
         windows: wish.windows.clone(),
         scope: if flags.cumulative { Scope::Cumulative } else { Scope::Interval },
+        lightweight: flags.lightweight,
         zone: wish.zone.clone(),
     }
 }

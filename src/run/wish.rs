@@ -2,7 +2,7 @@
 
 use super::Usage;
 use crate::analysis::filter::{Filter, Term};
-use crate::cli::{Color, Format, Live, Mode, View};
+use crate::cli::{Color, Format, Live, MAX_OVERHEAD, Mode, View, WindowTier};
 use crate::config::Config;
 use crate::trace::clock::SECOND;
 use crate::trace::record::QueryId;
@@ -57,14 +57,9 @@ impl Wish {
             }
             None => TimeZone::system(),
         };
-        if flags.mode == Mode::Coop {
-            return Err(Usage(
-                "--mode coop needs a patched server, which this program never asks for: use --mode tiered (exact windows on demand), full or blocking".into(),
-            )
-            .into());
-        }
+        modes(flags, format)?;
         if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
-            return Err(Usage("--window goes with the views time_model, system_event and query_event".into()).into());
+            return Err(Usage("--window goes with the views time_model, system_event, query_event, histogram and flow".into()).into());
         }
         let theme = flags.theme.clone().or(config.theme);
         if let Some(name) = &theme {
@@ -85,6 +80,51 @@ impl Wish {
             flags: flags.clone(),
         })
     }
+}
+
+/// Refuses what does not go together about capture tiers. In the full screen windows are opened by hand, whatever the mode.
+fn modes(flags: &Live, format: Format) -> Result<()> {
+    let by_hand = format == Format::Tui;
+    let text = match flags.mode {
+        Mode::Coop => {
+            "--mode coop needs a patched server, which this program never asks for: use --mode tiered (windows on demand), full or blocking"
+                .into()
+        }
+        Mode::Full | Mode::Blocking if flags.script.is_some() => {
+            "a scenario says itself how its waits were seen: leave out --mode, or --script".into()
+        }
+        Mode::Sampled
+            if !by_hand && (flags.lightweight || flags.skip_query_id || flags.max_overhead.to_bits() != MAX_OVERHEAD.to_bits()) =>
+        {
+            let flag = match (flags.lightweight, flags.skip_query_id) {
+                (true, _) => "--lightweight",
+                (false, true) => "--skip-query-id",
+                (false, false) => "--max-overhead",
+            };
+            format!("{flag} is about exact and blocking windows: it goes with --mode full, blocking or tiered")
+        }
+        Mode::Sampled | Mode::Full | Mode::Blocking if !by_hand && flags.window_tier != WindowTier::Exact => {
+            "--window-tier goes with --mode tiered: it chooses what a window opened on demand is".into()
+        }
+        Mode::Sampled | Mode::Tiered | Mode::Full | Mode::Blocking => return queries(flags),
+    };
+    Err(Usage(text).into())
+}
+
+/// Refuses to show queries of windows that record none.
+fn queries(flags: &Live) -> Result<()> {
+    let without = match (flags.lightweight, flags.skip_query_id) {
+        (true, _) => "--lightweight",
+        (false, true) => "--skip-query-id",
+        (false, false) => return Ok(()),
+    };
+    if flags.view == View::QueryEvent {
+        return Err(Usage(format!("{without} records no queries, and --view query_event shows nothing else: leave out one of them")).into());
+    }
+    if flags.query_id.is_some() {
+        return Err(Usage(format!("{without} records no queries, so --query-id would find none: leave out one of them")).into());
+    }
+    Ok(())
 }
 
 fn interval(flag: Option<u32>, config: Option<u32>, windows: &[u64]) -> Result<u64> {

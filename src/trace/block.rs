@@ -280,7 +280,10 @@ fn same_run(run: &Record, next: &Record) -> bool {
 #[derive(Debug, Default)]
 pub struct Builder {
     ticks: Vec<Tick>,
-    open: FxHashMap<SessionId, Record>,
+    /// The current run of each session, and where it is. Sessions come in the same order at nearly every tick, so the next place is tried first.
+    open: Vec<Record>,
+    places: FxHashMap<SessionId, usize>,
+    next: usize,
     done: Vec<Record>,
 }
 
@@ -288,21 +291,23 @@ impl Builder {
     /// Begins a tick taken at `at` that stands for the `weight` nanoseconds before it. Weight 0: the first after a gap; its samples are seen, but weigh nothing.
     pub fn tick(&mut self, at: Ts, weight: u64) {
         self.ticks.push(Tick { at, weight, unread: 0 });
+        self.next = 0;
     }
 
     /// What one session was found doing at the current tick.
     pub fn sample(&mut self, session: SessionId, event: WaitEvent, query: QueryId, state: State) {
         let Some(tick) = self.ticks.last() else { return };
         let row = Record { span: tick.span(), session, event, query, state, samples: 1, detail: None };
-        match self.open.get_mut(&session) {
+        let expected = self.open.get(self.next).is_some_and(|run| run.session == session);
+        let place = if expected { self.next } else { *self.places.entry(session).or_insert(self.open.len()) };
+        self.next = place + 1;
+        match self.open.get_mut(place) {
             Some(run) if same_run(run, &row) => {
                 run.span.end = row.span.end;
                 run.samples += 1;
             }
             Some(run) => self.done.push(std::mem::replace(run, row)),
-            None => {
-                self.open.insert(session, row);
-            }
+            None => self.open.push(row),
         }
     }
 
@@ -335,7 +340,8 @@ impl Builder {
         }
         let ticks = std::mem::take(&mut self.ticks);
         let mut records = std::mem::take(&mut self.done);
-        records.extend(self.open.drain().map(|(_, r)| r));
+        records.append(&mut self.open);
+        self.places.clear();
         Some(Block::from_records(Fidelity::Sampled, ticks, records))
     }
 }

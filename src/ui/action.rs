@@ -49,6 +49,10 @@ pub enum Action {
     ZoomOut,
     /// The window before the last zoom or move.
     LastWindow,
+    /// Open an exact or blocking window.
+    Escalate,
+    /// Close it.
+    Calm,
     /// Edit the filter.
     Filter,
     /// Sort by the next column.
@@ -59,6 +63,10 @@ pub enum Action {
     SortReverse,
     /// Show or hide what is idle.
     Idle,
+    /// Measure flows by the other: count or time.
+    Weigh,
+    /// The other face of the page.
+    Face,
     /// Everything about the selected row.
     Detail,
     /// Show long SQL in full.
@@ -172,23 +180,25 @@ pub static TABLE: &[Entry] = &[
     row(A::Show(Page::Events), "events", &["2"], "page: wait events", Navigate),
     row(A::Show(Page::Sessions), "sessions", &["3"], "page: sessions", Navigate),
     row(A::Show(Page::Queries), "queries", &["4"], "page: queries", Navigate),
+    row(A::Show(Page::Latency), "latency", &["5"], "page: how long waits were", Navigate),
+    row(A::Show(Page::Flow), "flow", &["6"], "page: what followed what", Navigate),
     row(A::Show(Page::Active), "active", &["a"], "page: what every session is doing right now", Navigate),
     row(A::NextPage, "next-page", &["Tab"], "next page", Navigate),
     row(A::PreviousPage, "previous-page", &["BackTab"], "previous page (Shift-Tab)", Navigate),
-    row(A::Pause, "pause", &["Space"], "stop the picture, or follow time again", Time).hint(4, "pause").when(State::can_move),
-    row(A::Live, "live", &["G"], "follow time", Time).hint(3, "live").when(State::can_follow),
-    row(A::Left, "left", &["Left", "h"], "chart cursor to the left; stops the picture", Time)
-        .pair(6, "cursor", A::Right)
+    row(A::Pause, "pause", &["Space"], "stop the picture, or follow time again", Time).hint(8, "pause").when(State::can_move),
+    row(A::Live, "live", &["G"], "follow time", Time).hint(7, "live").when(State::can_follow),
+    row(A::Left, "left", &["Left", "h"], "chart cursor to the left; stops the picture (page Flow: the column)", Time)
+        .pair(10, "cursor", A::Right)
         .when(State::can_move),
-    row(A::Right, "right", &["Right", "l"], "chart cursor to the right", Time).when(State::can_move),
-    row(A::Earlier, "earlier", &["{"], "half a window back in time", Time).pair(12, "move", A::Later).when(State::can_move),
+    row(A::Right, "right", &["Right", "l"], "chart cursor to the right (page Flow: the column)", Time).when(State::can_move),
+    row(A::Earlier, "earlier", &["{"], "half a window back in time", Time).pair(16, "move", A::Later).when(State::can_move),
     row(A::Later, "later", &["}"], "half a window forward in time", Time).when(State::can_follow),
     row(A::ZoomIn, "zoom-in", &["+", "=", "["], "shorter window; around the cursor when stopped", Time)
-        .pair(5, "zoom", A::ZoomOut)
+        .pair(9, "zoom", A::ZoomOut)
         .when(State::can_zoom_in),
     row(A::ZoomOut, "zoom-out", &["-", "]"], "longer window", Time).when(State::can_zoom_out),
     row(A::LastWindow, "last-window", &["z"], "the window before the last zoom or move", Time)
-        .hint(11, "unzoom")
+        .hint(15, "unzoom")
         .when(State::has_last_window),
     row(A::Up, "up", &["Up", "k"], "up", Table),
     row(A::Down, "down", &["Down", "j"], "down", Table),
@@ -196,21 +206,27 @@ pub static TABLE: &[Entry] = &[
     row(A::PageDown, "page-down", &["PgDn", "Ctrl-d"], "one screenful down", Table),
     row(A::First, "first", &["Home", "g"], "first row", Table),
     row(A::Last, "last", &["End"], "last row", Table),
-    row(A::Filter, "filter", &["/"], "filter, or words that rows must contain", Table).hint(2, "filter").when(State::can_filter),
-    row(A::SortNext, "sort-next", &["s", ">"], "sort by the next column", Table).hint(7, "sort").when(State::can_sort),
+    row(A::Escalate, "escalate", &["e"], "open an exact or blocking window for some seconds", Time)
+        .hint(5, "exact")
+        .when(State::can_escalate),
+    row(A::Calm, "calm", &["E"], "close the exact or blocking window", Time).hint(2, "close window").when(State::can_calm),
+    row(A::Filter, "filter", &["/"], "filter, or words that rows must contain", Table).hint(6, "filter").when(State::can_filter),
+    row(A::SortNext, "sort-next", &["s", ">"], "sort by the next column", Table).hint(11, "sort").when(State::can_sort),
     row(A::SortPrevious, "sort-previous", &["<"], "sort by the column before", Table).when(State::can_sort),
     row(A::SortReverse, "sort-reverse", &["S"], "reverse the order", Table).when(State::can_sort),
-    row(A::Idle, "idle", &["i"], "show or hide what is idle", Table).hint(8, "idle").when(State::is_at_table),
-    row(A::Detail, "detail", &["d"], "everything about the selected row", Table).hint(9, "detail").when(State::can_enter),
-    row(A::Wrap, "wrap", &["w"], "show the selected row's SQL in full, wrapped", Table).hint(13, "wrap").when(State::can_wrap),
-    row(A::CopySql, "copy-sql", &["y"], "copy the SQL text to the clipboard", Table).hint(10, "copy").when(State::has_sql),
+    row(A::Idle, "idle", &["i"], "show or hide what is idle", Table).hint(12, "idle").when(State::can_idle),
+    row(A::Weigh, "weigh", &["m"], "page Flow: by count, or by time", Table).hint(3, "count/time").when(State::has_faces),
+    row(A::Face, "face", &["v"], "page Flow: as a panel, or as a matrix", Table).hint(4, "panel/matrix").when(State::has_faces),
+    row(A::Detail, "detail", &["d"], "everything about the selected row", Table).hint(13, "detail").when(State::can_enter),
+    row(A::Wrap, "wrap", &["w"], "show the selected row's SQL in full, wrapped", Table).hint(17, "wrap").when(State::can_wrap),
+    row(A::CopySql, "copy-sql", &["y"], "copy the SQL text to the clipboard", Table).hint(14, "copy").when(State::has_sql),
     row(A::CopyId, "copy-id", &["Y"], "copy the query id, the pid or the event name", Table).when(State::has_selection),
-    row(A::Help, "help", &["?", "F1"], "help for this page", Program).hint(14, "help"),
+    row(A::Help, "help", &["?", "F1"], "help for this page", Program).hint(18, "help"),
     row(A::Palette, "palette", &[":"], "list of all actions", Program),
     row(A::Themes, "themes", &["T"], "choose a theme", Program),
     row(A::Redraw, "redraw", &["Ctrl-l"], "draw everything again", Program),
     row(A::Suspend, "suspend", &["Ctrl-z"], "give the shell back; fg returns", Program),
-    row(A::Quit, "quit", &["q"], "quit, or close what is open", Program).hint(15, "quit"),
+    row(A::Quit, "quit", &["q"], "quit, or close what is open", Program).hint(19, "quit"),
     row(A::Abort, "abort", &["Ctrl-c"], "quit at once", Program),
 ];
 

@@ -8,8 +8,9 @@ use super::format;
 use super::text::{dot, put, put_right, row, width};
 use super::theme::Theme;
 use super::theme::role::Role;
-use crate::analysis::answer::{Load, LoadBucket};
+use crate::analysis::answer::{Load, LoadBucket, Stretch};
 use crate::trace::clock::{Clock, Span, Ts};
+use crate::trace::record::Fidelity;
 use crate::trace::wait::WaitClass;
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
@@ -30,6 +31,8 @@ pub struct Chart<'a> {
     pub span: Span,
     /// What was recorded at all: what lies outside is no gap.
     pub recorded: Option<Span>,
+    /// Stretches seen by exact and blocking capture.
+    pub precise: &'a [Stretch],
     /// Said in the middle when there is nothing to draw.
     pub notice: String,
     /// Trace time against the wall clock.
@@ -162,19 +165,46 @@ impl Chart<'_> {
         let y = plot.bottom();
         let line = Rect { y, height: 1, ..plot };
         put_right(buf, Rect { x: area.x, y, width: plot.x.saturating_sub(area.x + 1), height: 1 }, "0", style);
+        self.precise(line, buf);
         let room = if self.live { plot.right().saturating_sub(5) } else { plot.right() };
         for mark in axis::marks(self.span, plot.width, self.clock, self.zone) {
             let x = plot.x + mark.column;
             let text = format!("{}{}", self.theme.glyphs().mark, mark.label);
             let end = x + u16::try_from(width(&text)).unwrap_or(u16::MAX);
             let under_cursor = self.cursor.is_some_and(|c| (x..=end).contains(&self.column(c, plot)));
-            if end <= room && !under_cursor {
+            if end <= room && !under_cursor && !self.hides_a_stretch(x, end, plot) {
                 put(buf, line, x, y, &text, style);
             }
         }
         if self.live {
-            put_right(buf, line, "now", style);
+            let now = Rect { x: plot.right().saturating_sub(4), width: plot.width.min(4), ..line };
+            put_right(buf, now, " now", style);
         }
+    }
+
+    /// Lines on the time axis under what was seen by exact and blocking capture.
+    fn precise(&self, line: Rect, buf: &mut Buffer) {
+        for stretch in self.precise {
+            let glyphs = self.theme.glyphs();
+            let (glyph, role) = match stretch.fidelity {
+                Fidelity::Blocking => (glyphs.blocking, Role::Blocking),
+                _ => (glyphs.exact, Role::Exact),
+            };
+            let Some((from, to)) = self.columns(stretch.span, line) else { continue };
+            (from..=to).for_each(|x| dot(buf, x, line.y, glyph, self.theme.of(role)));
+        }
+    }
+
+    /// Whether a label in these columns would leave nothing to be seen of a stretch.
+    fn hides_a_stretch(&self, from: u16, end: u16, plot: Rect) -> bool {
+        let hidden = |(a, b): (u16, u16)| from <= a && b < end;
+        self.precise.iter().filter_map(|s| self.columns(s.span, plot)).any(hidden)
+    }
+
+    /// The first and the last column a stretch lies in.
+    fn columns(&self, span: Span, plot: Rect) -> Option<(u16, u16)> {
+        let inside = self.span.clip(span);
+        (!inside.is_empty()).then(|| (self.column(inside.start, plot), self.column(inside.end - 1, plot)))
     }
 
     fn buckets(&self, load: &Load, plot: Rect, buf: &mut Buffer) {

@@ -6,6 +6,7 @@ pub mod layout;
 use super::chart::Chart;
 use super::format;
 use super::pages::column::Scene;
+use super::pages::flow::Face;
 use super::pages::{Page, Row};
 use super::state::layer::Layer;
 use super::state::{Idle, State, slot};
@@ -14,12 +15,16 @@ use super::theme::Theme;
 use super::theme::role::Role;
 use super::widgets::crumbs::Crumbs;
 use super::widgets::detail::Panel;
+use super::widgets::flow;
 use super::widgets::footer::Footer;
 use super::widgets::help::Help;
+use super::widgets::latency::Distribution;
+use super::widgets::matrix::Matrix;
 use super::widgets::notice::Notice;
 use super::widgets::palette::List;
+use super::widgets::precise;
 use super::widgets::preview::Preview;
-use super::widgets::prompt::Bottom;
+use super::widgets::prompt::{Bottom, Window};
 use super::widgets::status::Status;
 use super::widgets::table::{self, Table};
 use super::widgets::tabs::Tabs;
@@ -103,6 +108,7 @@ fn layer(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut 
         Some(Layer::Prompt(prompt)) => {
             (&Bottom { prompt, rows: state.rows.len(), theme }).render(area, buf);
         }
+        Some(Layer::Window(asking)) => (&Window { asking, last: state.window(), theme }).render(area, buf),
         Some(Layer::Detail(_)) | None => {}
     }
 }
@@ -118,6 +124,7 @@ fn chart(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut 
         load,
         span: answer.map(|a| a.window).or_else(|| state.span()).unwrap_or_default(),
         recorded: answer.and_then(|a| a.extent).map(|e| Span::new(e.start, present(state, e.end))),
+        precise: answer.map_or(&[], |a| a.coverage.precise.as_slice()),
         notice: chart_notice(state, answer),
         clock: answer.or(newest).map(|a| a.clock).unwrap_or_default(),
         zone: &state.start.zone,
@@ -160,6 +167,12 @@ fn page(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut H
         return;
     }
     let Some(answer) = answer else { return };
+    match (&answer.body, state.face) {
+        (Body::Latency(view), _) => (&Distribution { view, answer, state, theme }).render(area, buf),
+        (Body::Flow(flow), Face::Panel) => (&flow::Panel { flow, answer, state, theme }).render(area, buf, hits),
+        (Body::Flow(flow), Face::Matrix) => (&Matrix { flow, answer, state, theme }).render(area, buf, hits),
+        _ => {}
+    }
     with_rows!(&answer.body, rows => {
         let table = Table { rows, order: &state.rows, view: state.place.view(), scene: scene(rows, answer, state), theme };
         (&table).render(area, buf, hits);
@@ -180,12 +193,16 @@ fn scene<'a, R: Row>(rows: &[R], answer: &'a Answer, state: &'a State) -> Scene<
     };
     let (short, medium) = (glance(slot::SHORT), glance(slot::MEDIUM));
     let top_share = rows.iter().filter_map(Row::share).fold(0.0, f64::max);
-    let exact = match &answer.body {
-        Body::Events { events } => events.iter().any(|e| e.waits.is_some() || e.latency.is_some()),
-        _ => false,
+    let (exact, measured, executions) = match &answer.body {
+        Body::Events { events } => {
+            (events.iter().any(|e| e.waits.is_some() || e.latency.is_some()), events.iter().any(|e| e.measured.is_some()), false)
+        }
+        Body::Sessions { sessions } => (sessions.iter().any(|s| s.waits.is_some()), sessions.iter().any(|s| s.measured.is_some()), false),
+        Body::Queries { queries } => (queries.iter().any(|q| q.waits.is_some()), false, queries.iter().any(|q| q.executions.is_some())),
+        _ => (false, false, false),
     };
     let wall = answer.clock.wall(answer.extent.map_or(answer.window.end, |e| e.end.min(answer.window.end))) / 1_000;
-    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact }
+    Scene { answer, short, medium, top_share: if top_share > 0.0 { top_share } else { 1.0 }, wall, exact, measured, executions }
 }
 
 /// Why there are no rows, when there are none.
@@ -208,6 +225,9 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
         let why =
             state.trouble().map_or_else(|| "nothing was recorded then: G follows time again".into(), |t| format::safe(&t).into_owned());
         return make(format!("no data {}", window(state)), Role::Warn, vec![why]);
+    }
+    if matches!(answer.body, Body::Latency(_) | Body::Flow(_)) {
+        return precise::notice(state, theme, answer);
     }
     let nothing = match &answer.body {
         // The two totals are always there; without load they say all there is to say.
@@ -243,7 +263,7 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     };
     let headline = match place.page {
         Page::Active | Page::Sessions => "no active sessions",
-        Page::Time | Page::Events => "no load",
+        Page::Time | Page::Events | Page::Latency | Page::Flow => "no load",
         Page::Queries => "no load of any query",
     };
     make(headline.into(), Role::Dim, vec![idle])

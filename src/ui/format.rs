@@ -18,6 +18,22 @@ pub fn duration(ns: u64) -> String {
     if ns == 0 { "0".into() } else { show::duration(ns) }
 }
 
+/// A number of things in at most six characters: `412`, `9,876`, `12.4K`, `3.2M`.
+pub fn count(n: u64) -> String {
+    let short = |unit: u64, letter| {
+        let tenths = n / (unit / 10);
+        if tenths >= 1_000 { format!("{}{letter}", tenths / 10) } else { format!("{}.{}{letter}", tenths / 10, tenths % 10) }
+    };
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..10_000 => format!("{},{:03}", n / 1_000, n % 1_000),
+        10_000..1_000_000 => short(1_000, 'K'),
+        1_000_000..1_000_000_000 => short(1_000_000, 'M'),
+        1_000_000_000..1_000_000_000_000 => short(1_000_000_000, 'G'),
+        _ => short(1_000_000_000_000, 'T'),
+    }
+}
+
 /// A window's length: `10s`, `5m`, `1h`, or `47s`, `1m30s` when it is none of the usual.
 pub fn length(ns: u64) -> String {
     let s = (ns + SECOND / 2) / SECOND;
@@ -71,6 +87,15 @@ mod tests {
         assert_eq!(whole_percent(999, 1000), ">99 %");
         assert_eq!(whole_percent(1, 1000), "<1 %");
         assert_eq!((whole_percent(5, 5), whole_percent(62, 100), whole_percent(1, 0)), ("100 %".into(), "62 %".into(), NONE.into()));
+    }
+
+    #[test]
+    fn counts_are_short_and_never_rounded_up() {
+        let all =
+            [(0, "0"), (999, "999"), (9_876, "9,876"), (12_499, "12.4K"), (999_999, "999K"), (3_250_000, "3.2M"), (u64::MAX, "18446744T")];
+        for (n, text) in all {
+            assert_eq!(count(n), text);
+        }
     }
 
     #[test]

@@ -23,6 +23,14 @@ pub struct Glyphs {
     pub cursor: &'static str,
     /// A mark on the time axis.
     pub mark: &'static str,
+    /// Below a stretch of exact capture.
+    pub exact: &'static str,
+    /// Below a stretch of blocking capture.
+    pub blocking: &'static str,
+    /// Cells of a heatmap, from none to most.
+    pub shades: [&'static str; 5],
+    /// Lines by the sides they reach: up 1, down 2, left 4, right 8.
+    pub lines: [&'static str; 16],
     /// Between steps of the breadcrumb.
     pub crumb: &'static str,
     /// Between parts of a line.
@@ -68,6 +76,10 @@ pub static UNICODE: Glyphs = Glyphs {
     capacity: "╌",
     cursor: "│",
     mark: "╵",
+    exact: "━",
+    blocking: "┅",
+    shades: [" ", "░", "▒", "▓", "█"],
+    lines: [" ", "╵", "╷", "│", "╴", "╯", "╮", "┤", "╶", "╰", "╭", "├", "─", "┴", "┬", "┼"],
     crumb: "›",
     dot: "·",
     bar: "│",
@@ -97,6 +109,10 @@ pub static ASCII: Glyphs = Glyphs {
     capacity: "-",
     cursor: "|",
     mark: "'",
+    exact: "=",
+    blocking: "~",
+    shades: [" ", ".", ":", "+", "#"],
+    lines: [" ", "|", "|", "|", "-", "+", "+", "+", "-", "+", "+", "+", "-", "+", "+", "+"],
     crumb: ">",
     dot: ",",
     bar: "|",
@@ -124,6 +140,8 @@ mod tests {
     fn glyphs_that_fill_cells_are_one_cell_wide_and_classes_differ() {
         for set in [&UNICODE, &ASCII] {
             let all = set.rising.iter().chain(&set.growing).chain(&set.spark).chain(&set.classes).chain(&set.frame);
+            let all = all.chain(&set.shades).chain(&set.lines).chain([&set.exact, &set.blocking]);
+            assert_ne!(set.exact, set.blocking);
             for glyph in all.chain([&set.spark_gap, &set.hatch, &set.rule, &set.capacity, &set.cursor, &set.mark, &set.swatch]) {
                 assert_eq!(glyph.width(), 1, "{glyph}");
             }

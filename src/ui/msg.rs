@@ -1,7 +1,7 @@
 //! What goes into `update` and what comes out of it. Owns no state. Messages are made on any thread, effects are carried out on the screen's.
 
 use super::draw::hits::Pointer;
-use crate::session::{Reply, Request};
+use crate::session::{Command, Reply, Request};
 use ratatui::crossterm::event::Event;
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ pub enum Msg {
     Pointer(Pointer),
     /// An answer.
     Reply(Reply),
+    /// A command found nobody who listens.
+    Unheard,
     /// A signal arrived.
     Signal(Signal),
     /// Nothing can be shown any more: the terminal is gone, or another thread panicked. One line.
@@ -38,6 +40,8 @@ pub enum Signal {
 pub enum Effect {
     /// Ask this.
     Ask(Request),
+    /// Tell the capture this.
+    Command(Command),
     /// Put this text into the clipboard of the user's terminal.
     Copy(String),
     /// Draw with this theme from now on.

@@ -5,12 +5,14 @@
 pub mod active;
 pub mod column;
 pub mod events;
+pub mod flow;
+pub mod latency;
 pub mod queries;
 pub mod sessions;
 pub mod subject;
 pub mod time;
 
-use crate::analysis::answer::{Answer, ModelKey};
+use crate::analysis::answer::{Answer, Body, ModelKey};
 use crate::analysis::question::Ask;
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::WaitEvent;
@@ -28,13 +30,17 @@ pub enum Page {
     Sessions,
     /// Queries.
     Queries,
+    /// How long waits were.
+    Latency,
+    /// What followed what.
+    Flow,
     /// What every session is doing right now.
     Active,
 }
 
 impl Page {
-    /// In the order of the tab bar. The keys 5 to 9 and 0 are kept for pages to come.
-    pub const ALL: [Self; 5] = [Self::Time, Self::Events, Self::Sessions, Self::Queries, Self::Active];
+    /// In the order of the tab bar. The keys 7 to 9 and 0 are kept for pages to come.
+    pub const ALL: [Self; 7] = [Self::Time, Self::Events, Self::Sessions, Self::Queries, Self::Latency, Self::Flow, Self::Active];
 
     /// Position in [`Self::ALL`].
     pub fn index(self) -> usize {
@@ -56,17 +62,21 @@ impl Page {
             Self::Events => "Events",
             Self::Sessions => "Sessions",
             Self::Queries => "Queries",
+            Self::Latency => "Latency",
+            Self::Flow => "Flow",
             Self::Active => "Active",
         }
     }
 
-    /// The question it asks.
-    pub fn ask(self) -> Ask {
+    /// The question it asks; `columns` is how many points over time it has room for, where it shows some.
+    pub fn ask(self, columns: u16) -> Ask {
         match self {
             Self::Time => Ask::TimeModel,
             Self::Events => Ask::Events,
             Self::Sessions => Ask::Sessions,
             Self::Queries => Ask::Queries,
+            Self::Latency => Ask::Latency { buckets: columns.max(1) },
+            Self::Flow => Ask::Flow,
             Self::Active => Ask::Active,
         }
     }
@@ -83,6 +93,17 @@ impl Page {
             Self::Queries => {
                 "Queries by load. The id is the server's own, signed 64 bits, and the key to pg_stat_statements. Load without a known query is one \
                  row without an id. An id with a star is not the server's (it computes none) but a hash of the text without its literals."
+            }
+            Self::Latency => {
+                "How long waits were, and when: every wait that ended in an exact or blocking stretch of the window, by powers of two. Samples say \
+                 nothing about single waits, so without such a stretch there is nothing here: e opens a window. All waits that are load; with \
+                 a filter on an event, also idle ones. Beside or below, where there is room: time runs to the right, a darker cell holds more waits."
+            }
+            Self::Flow => {
+                "What followed what in single sessions: in the middle the selected event, on its left what came before it, on its right what came \
+                 after, with widths by count, or by the time spent before the step (m); avg stay is the mean of that time. Up and down choose, left and right change the column; Enter \
+                 puts a neighbour into the middle, and goes into the event that is there already. v shows all as a matrix: the row's event was \
+                 followed by the column's in so many percent. Exact and blocking stretches only: e opens a window."
             }
             Self::Active => {
                 "What every session was doing at the last tick of the window: waiting first, then on CPU, longest first. Dimmed SQL has ended: \
@@ -166,15 +187,24 @@ pub(crate) use with_rows;
 
 /// What is about the row at `index` of the answer.
 pub fn subject(answer: &Answer, index: usize) -> Option<Subject> {
+    if let Body::Flow(flow) = &answer.body {
+        return flow.nodes.get(index).map(|n| Subject::Event(n.event, n.name.clone()));
+    }
     with_rows!(&answer.body, rows => rows.get(index).map(Row::subject), None)
 }
 
 /// Load of the row at `index` of the answer, nanoseconds.
 pub fn load_ns(answer: &Answer, index: usize) -> u64 {
+    if let Body::Flow(flow) = &answer.body {
+        return flow.nodes.get(index).map_or(0, |n| n.time_ns);
+    }
     with_rows!(&answer.body, rows => rows.get(index).map_or(0, Row::load_ns), 0)
 }
 
 /// What the row at `index` of the answer stands for.
 pub fn key(answer: &Answer, index: usize) -> Option<RowKey> {
+    if let Body::Flow(flow) = &answer.body {
+        return flow.nodes.get(index).map(|n| RowKey::Event(n.event));
+    }
     with_rows!(&answer.body, rows => rows.get(index).map(Row::key), None)
 }

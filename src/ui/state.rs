@@ -6,15 +6,18 @@ pub mod line;
 pub mod pane;
 pub mod place;
 pub mod pulse;
+pub mod window;
 
 use super::draw::layout::{Areas, areas};
 use super::keymap::Keymap;
+use super::pages::flow::{Face, Weigh};
 use super::pages::subject::Subject;
 use super::pages::{self, Page};
 use crate::analysis::answer::Answer;
 use crate::analysis::filter::Filter;
+use crate::analysis::question::Ask;
 use crate::trace::clock::{SECOND, Span, Ts};
-use crate::trace::health::Link;
+use crate::trace::health::{Link, WindowHealth};
 use camera::{Camera, Hold};
 use jiff::tz::TimeZone;
 use layer::Layer;
@@ -22,6 +25,7 @@ use pane::Pane;
 use place::Place;
 use pulse::Pulse;
 use std::time::Duration;
+use window::{Awaited, Windows};
 
 /// Slots of questions.
 pub mod slot {
@@ -101,6 +105,8 @@ pub struct Start {
     pub zone: TimeZone,
     /// Name of the theme in use.
     pub theme: String,
+    /// Exact and blocking windows that can be opened.
+    pub windows: Windows,
 }
 
 impl Default for Start {
@@ -114,6 +120,7 @@ impl Default for Start {
             at_end: AtEnd::Stay,
             zone: TimeZone::UTC,
             theme: "dark".into(),
+            windows: Windows::default(),
         }
     }
 }
@@ -155,6 +162,12 @@ pub struct State {
     pub idle: Idle,
     /// How long SQL is shown.
     pub sql: Sql,
+    /// What flows are measured by.
+    pub weigh: Weigh,
+    /// Which face of the flow is shown.
+    pub face: Face,
+    /// A window that was asked for and not heard of yet.
+    pub awaited: Option<Awaited>,
     /// What lies over the page.
     pub layer: Option<Layer>,
     /// A word to the user.
@@ -196,6 +209,9 @@ impl State {
             scale: Scale::default(),
             idle: Idle::Hidden,
             sql: Sql::Cut,
+            weigh: Weigh::default(),
+            face: Face::default(),
+            awaited: None,
             layer: None,
             toast: None,
             theme: start.theme.clone(),
@@ -251,6 +267,36 @@ impl State {
         self.camera.length.div_ceil(u64::from(self.buckets())).max(1)
     }
 
+    /// The question of the page.
+    pub fn ask(&self) -> Ask {
+        self.place.page.ask(self.areas().heat_columns())
+    }
+
+    /// The exact or blocking window that is open, or the last one.
+    pub fn window(&self) -> Option<&WindowHealth> {
+        self.pulse.answer().and_then(|a| a.health.window.as_ref())
+    }
+
+    /// Whether a window can be opened here.
+    pub fn can_escalate(&self) -> bool {
+        matches!(self.start.windows, Windows::Of { .. }) && *self.pulse.link() == Link::Attached && self.is_at_chart()
+    }
+
+    /// Whether there is a window to be closed.
+    pub fn can_calm(&self) -> bool {
+        self.can_escalate() && self.window().is_some_and(|w| w.open)
+    }
+
+    /// Whether the page is drawn in columns that left and right lead to.
+    pub fn has_sides(&self) -> bool {
+        self.place.page == Page::Flow && self.face == Face::Panel && self.is_at_table() && !self.rows.is_empty()
+    }
+
+    /// Whether the page has another face.
+    pub fn has_faces(&self) -> bool {
+        self.place.page == Page::Flow && self.is_at_table()
+    }
+
     /// The row of the page's answer that is selected.
     pub fn selected_row(&self) -> Option<usize> {
         self.rows.get(self.place.view().index).copied()
@@ -304,6 +350,11 @@ impl State {
         self.layer.is_none()
     }
 
+    /// Whether the page lists idle things when asked to.
+    pub fn can_idle(&self) -> bool {
+        self.is_at_table() && !matches!(self.place.page, Page::Latency | Page::Flow)
+    }
+
     /// Whether nothing lies over the chart.
     fn is_at_chart(&self) -> bool {
         matches!(self.layer, None | Some(Layer::Detail(_)))
@@ -351,7 +402,7 @@ impl State {
 
     /// Whether the page's rows can be ordered.
     pub fn can_sort(&self) -> bool {
-        self.place.page != Page::Time && self.is_at_table()
+        !matches!(self.place.page, Page::Time | Page::Latency | Page::Flow) && self.is_at_table()
     }
 
     /// Whether a question of the page is about to be answered, so that drawing now would only flicker.

@@ -5,9 +5,11 @@ pub mod arrange;
 pub mod ask;
 pub mod drill;
 pub mod filter;
+pub mod flow;
 pub mod layers;
 pub mod pointer;
 pub mod time;
+pub mod window;
 
 use super::keymap::Key;
 use super::msg::{Effect, Msg, Outcome, Signal};
@@ -31,6 +33,10 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Effect> {
             pointer::point(state, p, &mut effects);
         }
         Msg::Reply(r) => reply(state, r, &mut effects),
+        Msg::Unheard => {
+            state.revision += 1;
+            window::unheard(state);
+        }
         Msg::Signal(Signal::Stop) => effects.push(Effect::Suspend),
         Msg::Signal(Signal::Continue) => effects.push(Effect::Redraw),
         Msg::Signal(Signal::Terminate(n)) => effects.push(Effect::Leave(Outcome::Signal(n))),
@@ -42,7 +48,12 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Effect> {
 
 /// Says something to the user for a moment.
 pub(super) fn toast(state: &mut State, text: impl Into<String>) {
-    state.toast = Some(Toast { text: text.into(), until: state.now + TOAST });
+    toast_for(state, text, TOAST);
+}
+
+/// Says something to the user for so long.
+pub(super) fn toast_for(state: &mut State, text: impl Into<String>, long: Duration) {
+    state.toast = Some(Toast { text: text.into(), until: state.now + long });
 }
 
 fn tick(state: &mut State, now: Duration) {
@@ -90,7 +101,9 @@ fn reply(state: &mut State, reply: Reply, effects: &mut Vec<Effect>) {
     match slot {
         slot::STATUS => {
             let Some(answer) = state.pane(slot).and_then(|p| p.answer.clone()) else { return };
+            let before = state.pulse.answer().map(|a| a.health.clone());
             state.pulse.hear(answer);
+            window::hear(state, before.as_ref());
             if let (Link::Ended { why }, AtEnd::Leave) = (state.pulse.link(), state.start.at_end) {
                 effects.push(Effect::Leave(Outcome::Ended(why.clone())));
             }

@@ -3,12 +3,16 @@
 pub mod bar;
 pub mod crumbs;
 pub mod detail;
+pub mod flow;
 pub mod footer;
 pub mod help;
+pub mod latency;
 pub mod lines;
+pub mod matrix;
 pub mod notice;
 pub mod palette;
 pub mod popup;
+pub mod precise;
 pub mod preview;
 pub mod prompt;
 pub mod spark;

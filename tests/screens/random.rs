@@ -1,6 +1,8 @@
 //! Whatever is pressed, whatever size the terminal has and whatever is answered: a picture comes out.
 
 use crate::sim::Sim;
+use pg_wait_tracer::analysis::answer::Answer;
+use pg_wait_tracer::analysis::question::Question;
 use pg_wait_tracer::session::Reply;
 use pg_wait_tracer::ui::action::TABLE;
 use pg_wait_tracer::ui::keymap::Key;
@@ -53,9 +55,10 @@ fn twist(value: &mut Value, turn: &mut u64, choice: u8) {
     }
 }
 
-fn run(scenario: &str, steps: Vec<Step>) {
+fn run(scenario: &str, touch: fn(&Question, &mut Answer), steps: Vec<Step>) {
     let keys: Vec<&str> = TABLE.iter().flat_map(|e| e.keys.iter().copied()).collect();
     let mut sim = Sim::new(scenario, 20, (100, 30));
+    sim.touch = touch;
     for step in steps {
         match step {
             Step::Action(i) => sim.key(keys[i].parse::<Key>().unwrap().into()),
@@ -85,7 +88,8 @@ fn run(scenario: &str, steps: Vec<Step>) {
                 sim.holding = false;
                 for request in std::mem::take(&mut sim.held) {
                     use pg_wait_tracer::analysis::Source;
-                    let Ok(answer) = sim.source.ask(&request.question) else { continue };
+                    let Ok(mut answer) = sim.source.ask(&request.question) else { continue };
+                    touch(&request.question, &mut answer);
                     let mut json = serde_json::to_value(&answer).unwrap();
                     twist(&mut json, &mut turn.clone(), choice);
                     let answer = serde_json::from_value(json).map_err(|e| e.to_string()).map(Box::new);
@@ -102,11 +106,16 @@ proptest! {
 
     #[test]
     fn nothing_panics_on_a_busy_server(steps in steps()) {
-        run("busy.toml", steps);
+        run("busy.toml", |_, _| {}, steps);
     }
 
     #[test]
     fn nothing_panics_on_hostile_text(steps in steps()) {
-        run("hostile.toml", steps);
+        run("hostile.toml", |_, _| {}, steps);
+    }
+
+    #[test]
+    fn nothing_panics_on_exact_data(steps in steps()) {
+        run("busy.toml", |q, a| crate::precise::exact(q, a, false), steps);
     }
 }

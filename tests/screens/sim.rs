@@ -1,5 +1,7 @@
 //! A screen without a terminal and without time of its own: a scenario, a size, keys; then the picture.
 
+use pg_wait_tracer::analysis::answer::Answer;
+use pg_wait_tracer::analysis::question::Question;
 use pg_wait_tracer::analysis::{Local, Source};
 use pg_wait_tracer::capture::script::Script;
 use pg_wait_tracer::capture::script::scenario::Scenario;
@@ -36,6 +38,8 @@ pub struct Sim {
     /// Questions that were not answered, when answers are held back.
     pub held: Vec<Request>,
     pub holding: bool,
+    /// Changes answers before they arrive.
+    pub touch: fn(&Question, &mut Answer),
     batches: VecDeque<Batch>,
     now: Duration,
 }
@@ -67,6 +71,7 @@ impl Sim {
             effects: Vec::new(),
             held: Vec::new(),
             holding: false,
+            touch: |_, _| {},
             batches: batches(name).into(),
             now: Duration::ZERO,
         };
@@ -93,7 +98,10 @@ impl Sim {
     }
 
     fn reply(&mut self, request: Request) -> Reply {
-        let answer = self.source.ask(&request.question).map(Box::new).map_err(|e| format!("{e:#}"));
+        let mut answer = self.source.ask(&request.question).map(Box::new).map_err(|e| format!("{e:#}"));
+        if let Ok(answer) = &mut answer {
+            (self.touch)(&request.question, answer);
+        }
         Reply { slot: request.slot, seq: request.seq, answer }
     }
 

@@ -11,6 +11,7 @@ pub mod activity;
 pub mod binaries;
 #[path = "../../src/demo/cluster.rs"]
 pub mod cluster;
+pub mod huge;
 pub mod server;
 pub mod watch;
 

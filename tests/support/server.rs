@@ -30,6 +30,20 @@ pub fn versions() -> Vec<String> {
     if asked.is_empty() { ALL.map(str::to_owned).to_vec() } else { asked }
 }
 
+/// What a test needs and may lack. None, said on stderr, when it is not there; a panic with `PGWT_REQUIRE_LIVE=1`.
+pub fn required<T>(what: &str, found: Result<T>) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(error) if env::var_os("PGWT_REQUIRE_LIVE").is_some_and(|value| value == "1") => {
+            panic!("PGWT_REQUIRE_LIVE=1, and there is no {what} to test with: {error:#}")
+        }
+        Err(error) => {
+            eprintln!("skipped: no {what} to test with: {error:#}");
+            None
+        }
+    }
+}
+
 /// How a test wants its server.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -79,16 +93,8 @@ impl Server {
     /// Starts a server: "13" to "18", "18-stripped" (no symbols but the dynamic ones), or "system" (the newest that a
     /// package of the system installed). None, said on stderr, when it is not there; a panic with `PGWT_REQUIRE_LIVE=1`.
     pub fn start(version: &str, options: &Options) -> Option<Self> {
-        match Requirements::of(version) {
-            Ok(found) => Some(Self::launch(&found, options).unwrap_or_else(|error| panic!("PostgreSQL {version}: {error:#}"))),
-            Err(error) if env::var_os("PGWT_REQUIRE_LIVE").is_some_and(|value| value == "1") => {
-                panic!("PGWT_REQUIRE_LIVE=1, and there is no PostgreSQL {version} to test with: {error:#}")
-            }
-            Err(error) => {
-                eprintln!("skipped: no PostgreSQL {version} to test with: {error:#}");
-                None
-            }
-        }
+        let found = required(&format!("PostgreSQL {version}"), Requirements::of(version))?;
+        Some(Self::launch(&found, options).unwrap_or_else(|error| panic!("PostgreSQL {version}: {error:#}")))
     }
 
     fn launch(found: &Requirements, options: &Options) -> Result<Self> {

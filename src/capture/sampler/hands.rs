@@ -3,7 +3,7 @@
 use super::queries::Queries;
 use super::roster::{Roster, Seen};
 use crate::capture::window::Shown;
-use crate::pg::server::{Attached, Brief, Status};
+use crate::pg::server::{Attached, Brief, Doing, Status};
 use crate::trace::catalog::{BackendKind, News, UnixMicros};
 use crate::trace::record::{QueryId, SessionId, State};
 
@@ -78,7 +78,7 @@ impl Hands<'_> {
             Status::Row(brief) if brief.activity_start == began && brief.query != 0 => Some(QueryId(brief.query)),
             Status::Row(brief) if brief.activity_start == began => {
                 // A query is settled by its text only: `of` looks at the command that is open.
-                let open = Brief { state: State::Active, ..brief };
+                let open = Doing { state: State::Active, ..brief.doing() };
                 let id = self.queries.of(self.memory, slot, pid, &open, seen, news);
                 (id != QueryId::NONE || !brief.state.in_command()).then_some(id)
             }

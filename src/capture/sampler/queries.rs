@@ -5,7 +5,7 @@
 
 use super::roster::Seen;
 use crate::capture::{fingerprint, sys};
-use crate::pg::server::{Attached, Brief, Status};
+use crate::pg::server::{Attached, Doing, Status};
 use crate::trace::catalog::{MAX_QUERIES, News, Query, TextSource, UnixMicros};
 use crate::trace::record::{QueryId, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -54,7 +54,7 @@ impl Queries {
     }
 
     /// The query of one sample.
-    pub fn of(&mut self, memory: &Attached, slot: usize, pid: i32, brief: &Brief, seen: Seen, news: &mut Vec<News>) -> QueryId {
+    pub fn of(&mut self, memory: &Attached, slot: usize, pid: i32, brief: &Doing, seen: Seen, news: &mut Vec<News>) -> QueryId {
         if brief.query != 0 {
             let id = QueryId(brief.query);
             self.computes = Some(true);
@@ -89,7 +89,7 @@ impl Queries {
 
     /// The id of a statement the server shows no id for; `None` while it may still get one. `compute_query_id` is a matter of each session, so
     /// this is decided for each statement.
-    fn by_text(&mut self, memory: &Attached, slot: usize, pid: i32, brief: &Brief, seen: Seen, news: &mut Vec<News>) -> Option<QueryId> {
+    fn by_text(&mut self, memory: &Attached, slot: usize, pid: i32, brief: &Doing, seen: Seen, news: &mut Vec<News>) -> Option<QueryId> {
         let Status::Row(activity) = memory.activity(slot, pid) else { return None };
         let text = (!activity.truncated).then(|| fingerprint::normalise(&activity.text)).flatten()?;
         let key = fingerprint::id(seen.database, seen.user, &text);

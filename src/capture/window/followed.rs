@@ -25,6 +25,10 @@ pub struct Followed {
     host: i32,
     index: u16,
     watch: Option<Watchpoint>,
+    /// On its `st_state`, where commands begin and end.
+    states: Option<Watchpoint>,
+    /// That could not be had.
+    no_states: bool,
     kind: BackendKind,
     seen: Seen,
     began: Ts,
@@ -103,6 +107,8 @@ impl Followed {
             host,
             index,
             watch,
+            states: None,
+            no_states: false,
             kind: hands.kind(slot, pid),
             seen: Seen { session, database: 0, user: 0 },
             began,
@@ -125,6 +131,27 @@ impl Followed {
     /// Its pid on the host.
     pub fn host(&self) -> i32 {
         self.host
+    }
+
+    /// Watches its state as well, once its status row is known: commands that follow each other without a wait are seen by nothing else. A process
+    /// that has no debug register left for it goes without; its commands are inferred.
+    pub fn watch_states(&mut self, hands: &Hands<'_>, programs: &Programs) {
+        if self.states.is_some() || self.watch.is_none() || self.left || self.no_states {
+            return;
+        }
+        let Some(row) = hands.memory.status_address(self.slot, self.pid) else { return };
+        let armed = Watchpoint::new(self.host, row + hands.memory.layout().status.st_state as u64).and_then(|watch| {
+            programs.with_write(|program| watch.run(program)).map_err(std::io::Error::other)??;
+            watch.enable()?;
+            Ok(watch)
+        });
+        match armed {
+            Ok(watch) => {
+                self.states = Some(watch);
+                self.strand.watch_states(hands.shown(self.slot, self.pid));
+            }
+            Err(_) => self.no_states = true,
+        }
     }
 
     /// At every look: its status row, once it has one, and doubts about its state.
@@ -212,7 +239,6 @@ impl Followed {
     }
 
     /// Rows of a command that still has no id: by its text.
-
     pub fn settle_query(&mut self, hands: &mut Hands<'_>, sink: &mut Sink<'_>, news: &mut Vec<News>) {
         let Some(began) = self.strand.wants_query() else { return };
         if self.by_text.0 == began {
@@ -357,7 +383,13 @@ impl Seats {
     pub fn disarm(&mut self) {
         for followed in self.tracks.iter_mut().flatten() {
             followed.watch = None;
+            followed.states = None;
         }
+    }
+
+    /// Slots whose process is there and not followed, with its pid.
+    pub fn refused(&self) -> Vec<(usize, i32)> {
+        self.slots.iter().enumerate().filter(|(_, s)| s.blind.is_some()).map(|(slot, s)| (slot, s.pid)).collect()
     }
 
     /// Why somebody could not be followed, last.

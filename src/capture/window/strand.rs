@@ -69,6 +69,10 @@ pub struct Strand {
     pending_since: UnixMicros,
     /// The query of the command that began then, found by its text or in a later row.
     found: (UnixMicros, QueryId),
+    /// Every write of `st_state` is told, too, so that nothing about commands has to be inferred.
+    states: bool,
+    /// The state is not known, since records were lost.
+    unsure: bool,
 }
 
 impl Strand {
@@ -87,6 +91,8 @@ impl Strand {
             pending: Vec::new(),
             pending_since: 0,
             found: (0, QueryId::NONE),
+            states: false,
+            unsure: false,
         }
     }
 
@@ -95,17 +101,53 @@ impl Strand {
         self.turn
     }
 
-    /// Exact: it wrote its `wait_event_info`.
+    /// From now on every write of `st_state` is told; it showed `shown` when that began.
+    pub fn watch_states(&mut self, shown: Shown) {
+        self.states = true;
+        self.unsure = true;
+        if shown.seen {
+            self.shown = shown;
+        }
+    }
+
+    /// Exact: it wrote its `wait_event_info`, or its `st_state`.
     pub fn written(&mut self, r: &record, after: Shown, sink: &mut Sink<'_>) {
         self.mind_the_gap(r, r.since, sink);
         let now = WaitEvent(r.now);
         if now == self.event {
-            // The same value again: the wait goes on.
+            // Not the wait changed: the state, or nothing.
+            if self.states && now == WaitEvent::CPU && after.seen {
+                self.turned(r, after, sink);
+            }
             return;
         }
         self.close(Ts(r.at), r.cpu, r.runq, after, false, sink);
         self.event = now;
         self.since = self.cut;
+    }
+
+    /// It wrote its state, before the rest of its row: a command begins (the row still shows the one before), or ends (the row shows it).
+    fn turned(&mut self, r: &record, after: Shown, sink: &mut Sink<'_>) {
+        let before = self.shown;
+        let (ends, begins) = (before.state.in_command(), after.state.in_command());
+        if after.state == before.state && !begins {
+            return;
+        }
+        let of = if ends { Shown { state: before.state, ..after } } else { before };
+        self.close(Ts(r.at), r.cpu, r.runq, of, false, sink);
+        self.since = self.cut;
+        let (at, session) = (self.cut, self.session);
+        let mark = |query, edge| Mark { at, session, query, edge, inferred: false };
+        // Parse, Bind and Execute of one statement each say that a command runs: one execution.
+        if ends && !begins {
+            let query = if of.activity_start == self.found.0 && of.query == QueryId::NONE { self.found.1 } else { of.query };
+            sink.to.mark(mark(query, Edge::End));
+        }
+        if begins && !ends {
+            sink.to.mark(mark(QueryId::NONE, Edge::Begin));
+        }
+        self.shown = Shown { query: if begins { QueryId::NONE } else { after.query }, ..after };
+        self.unsure = false;
     }
 
     /// Blocking: it ran again after a sleep inside a wait.
@@ -233,6 +275,7 @@ impl Strand {
             return;
         }
         self.release_held(sink);
+        self.unsure = true;
         let known = Ts(known).max(self.cut);
         sink.to.lost(Loss { span: Span::new(self.cut, known), session: Some(self.session), records: u64::from(missing) });
         self.event = WaitEvent(r.old);
@@ -269,7 +312,12 @@ impl Strand {
         let lead_ns = span.start.since(self.since);
         if length > 0 {
             if self.event == WaitEvent::CPU {
-                let parts = parts(span, before, now, self.session, sink);
+                let parts = if self.states {
+                    let state = if self.unsure { now.state } else { before.state };
+                    vec![(span, Shown { state, ..now })]
+                } else {
+                    parts(span, before, now, self.session, sink)
+                };
                 let last = parts.len().saturating_sub(1);
                 for (i, (part, shown)) in parts.iter().enumerate() {
                     let share = |ns: u64| (u128::from(ns) * u128::from(part.len()) / u128::from(length)) as u64;
@@ -295,6 +343,7 @@ impl Strand {
         self.cpu += cpu_ns;
         self.runq += runq_ns;
         self.shown = now;
+        self.unsure &= !after.seen;
     }
 
     fn release_held(&mut self, sink: &mut Sink<'_>) {
@@ -507,6 +556,26 @@ mod tests {
                 (35, 40, SYNC, 7, State::Active, 0, 0, false),
             ]
         );
+    }
+
+    #[test]
+    fn commands_without_a_wait_between_them_are_told_apart_by_their_states() {
+        let idle = |began, query| Shown { state: State::Idle, ..active(began, query) };
+        let mut made = Intervals::default();
+        let mut s = Strand::new(SessionId(1), Ts(0), WaitEvent::CPU, idle(0, 6));
+        s.watch_states(idle(0, 6));
+        // What a row shows when its state is written: where a command begins still the one before.
+        for (turn, (at, shown)) in [(10, active(0, 6)), (30, idle(1, 7)), (35, active(1, 7)), (50, idle(2, 8))].into_iter().enumerate() {
+            s.written(&write(turn as u32 + 1, at, 0, 0, 0, at), shown, &mut sink(&mut made));
+        }
+        s.written(&write(5, 60, 0, LOCK, 0, 60), idle(2, 8), &mut sink(&mut made));
+        let block = made.seal().remove(0);
+        let rows: Vec<_> = block.records().map(|r| (r.span.start.0, r.span.end.0, r.query.0, r.state)).collect();
+        let (idle, active) = (State::Idle, State::Active);
+        assert_eq!(rows, [(0, 10, 6, idle), (10, 30, 7, active), (30, 35, 7, idle), (35, 50, 8, active), (50, 60, 8, idle)]);
+        let marks: Vec<_> = block.marks().iter().map(|m| (m.at.0, m.query.0, m.edge, m.inferred)).collect();
+        let (begin, end) = (Edge::Begin, Edge::End);
+        assert_eq!(marks, [(10, 0, begin, false), (30, 7, end, false), (35, 0, begin, false), (50, 8, end, false)]);
     }
 
     #[test]

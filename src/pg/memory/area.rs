@@ -53,6 +53,14 @@ impl Area {
         }
     }
 
+    /// Asks the processor to fetch what lies at an offset, without waiting for it. A copy is near enough already.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        if let Backing::Mapped { map, offset } = &self.backing {
+            map.prefetch(offset.saturating_add(at));
+        }
+    }
+
     /// A `uint32` at an offset. `None` outside, or where a `uint32` cannot be.
     #[inline]
     pub fn u32(&self, at: usize) -> Option<u32> {

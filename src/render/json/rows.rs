@@ -1,6 +1,8 @@
 //! The rows of answers as JSON objects.
 
-use crate::analysis::answer::{ActiveRow, EventRow, Latency, ModelKey, ModelRow, PairRow, QueryRow, SessionRow, Share, Sql, Who};
+use crate::analysis::answer::{
+    ActiveRow, EventRow, Executions, Latency, Measured, ModelKey, ModelRow, PairRow, QueryRow, SessionRow, Share, Sql, TimeModel, Who,
+};
 use crate::show::rfc3339;
 use crate::trace::catalog::{TextSource, UnixMicros};
 use crate::trace::wait::WaitClass;
@@ -37,6 +39,19 @@ pub fn model(rows: &[ModelRow], observed: u64) -> Value {
     out.into()
 }
 
+/// Where measured CPU time went; null without any. `wait_gap_cpu_ms`: time on the CPU inside waits that are load.
+pub fn measured_model(model: &TimeModel) -> Map<String, Value> {
+    let of = |class: WaitClass| model.rows.iter().find(|r| r.key == ModelKey::Class(class)).map(|r| r.time_ns);
+    let (off, spun) = (of(WaitClass::OffCpu), model.waits.map(|w| w.cpu_ns));
+    let has = off.is_some() || spun.is_some();
+    object(json!({
+        "has_measured_cpu": has,
+        "cpu_ms": ms(of(WaitClass::Cpu).unwrap_or(0)),
+        "offcpu_ms": has.then(|| ms(off.unwrap_or(0))),
+        "wait_gap_cpu_ms": spun.map(ms),
+    }))
+}
+
 /// A wait event. `count` is what the original counts: waits and observations together; ours are apart.
 pub fn event(e: &EventRow) -> Value {
     let row = json!({
@@ -53,7 +68,7 @@ pub fn event(e: &EventRow) -> Value {
         "aas": e.aas,
         "sessions": e.sessions,
     });
-    joined([row, latency(e.latency)])
+    joined([row, latency(e.latency), measured(e.measured)])
 }
 
 /// A query and an event.
@@ -84,14 +99,16 @@ pub fn session(s: &SessionRow) -> Value {
         "aas": s.aas,
         "top": s.top.as_ref().map(|t| &t.name),
         "query_id": s.query,
+        "waits": s.waits,
     });
-    joined([row, who(&s.who), top_wait(s.top_wait.as_ref()), classes(&s.classes)])
+    joined([row, who(&s.who), top_wait(s.top_wait.as_ref()), classes(&s.classes), measured(s.measured)])
 }
 
 /// A query.
 pub fn query(q: &QueryRow) -> Value {
     let row = json!({
-        "count": q.samples,
+        "count": q.waits.unwrap_or_default() + q.samples,
+        "waits": q.waits,
         "samples": q.samples,
         "total_ms": ms(q.time_ns),
         "time_ns": ns(q.time_ns),
@@ -102,7 +119,7 @@ pub fn query(q: &QueryRow) -> Value {
         "db": text(&q.database.show()),
         "user": text(&q.user.show()),
     });
-    joined([row, sql(&q.sql), top_wait(q.top.as_ref()), classes(&q.classes)])
+    joined([row, sql(&q.sql), top_wait(q.top.as_ref()), classes(&q.classes), executions(q.executions)])
 }
 
 /// What a session does.
@@ -124,8 +141,35 @@ pub fn active(r: &ActiveRow) -> Value {
     joined([row, who(&r.who), sql(&r.sql)])
 }
 
+/// Executions that ended; null unless any could be seen. Lengths are of those that began while they were watched, `exec_whole`.
+fn executions(e: Option<Executions>) -> Value {
+    let ms = |of: fn(&Latency) -> u64| e.and_then(|e| e.latency).map(|l| self::ms(of(&l)));
+    json!({
+        "exec_count": e.map(|e| e.count),
+        "exec_whole": e.map(|e| e.whole),
+        "exec_inferred": e.map(|e| e.inferred),
+        "avg_exec_ms": ms(|l| l.avg_ns),
+        "p50_exec_ms": ms(|l| l.p50_ns),
+        "p95_exec_ms": ms(|l| l.p95_ns),
+        "p99_exec_ms": ms(|l| l.p99_ns),
+        "max_exec_ms": ms(|l| l.max_ns),
+    })
+}
+
+/// CPU and run queue as measured; null where they were not.
+fn measured(m: Option<Measured>) -> Value {
+    let part = |of: fn(&Measured) -> u64| pct(m.filter(|m| m.time_ns > 0).map(|m| of(&m) as f64 / m.time_ns as f64));
+    json!({
+        "measured_ns": m.map(|m| ns(m.time_ns)),
+        "on_cpu_ns": m.map(|m| ns(m.cpu_ns)),
+        "runq_ns": m.map(|m| ns(m.runq_ns)),
+        "on_cpu_pct": part(|m| m.cpu_ns),
+        "runq_pct": part(|m| m.runq_ns),
+    })
+}
+
 /// Latency: null unless waits were measured one by one.
-fn latency(l: Option<Latency>) -> Value {
+pub fn latency(l: Option<Latency>) -> Value {
     let us = |of: fn(&Latency) -> u64| l.as_ref().map(|l| of(l) as f64 / 1e3);
     json!({ "avg_us": us(|l| l.avg_ns), "p50_us": us(|l| l.p50_ns), "p95_us": us(|l| l.p95_ns), "p99_us": us(|l| l.p99_ns), "max_us": us(|l| l.max_ns) })
 }
@@ -157,7 +201,7 @@ fn top_wait(share: Option<&Share>) -> Value {
     json!({ "top_wait": share.map_or("CPU*", |s| s.name.as_str()), "top_wait_id": share.map_or(0, |s| s.event.0) })
 }
 
-/// The original's order of classes in `classes`; what it did not know is in the last.
+/// The original's order of classes in `classes`; what it did not know is in the last. Its CPU is all time without a wait.
 const ORDER: [WaitClass; 10] = [
     WaitClass::Cpu,
     WaitClass::Io,
@@ -175,18 +219,20 @@ const ORDER: [WaitClass; 10] = [
 fn classes(times: &[u64; WaitClass::ALL.len()]) -> Value {
     let by_class = || WaitClass::ALL.iter().copied().zip(times.iter().copied());
     let of = |class: WaitClass| by_class().find(|(c, _)| *c == class).map_or(0, |(_, ns)| ns);
-    let rest = by_class().filter(|(class, _)| !ORDER.contains(class)).map(|(_, ns)| ns).sum();
-    let ordered: Vec<f64> = ORDER.iter().map(|class| of(*class)).chain([rest]).map(ms).collect();
+    let rest = by_class().filter(|(class, _)| *class != WaitClass::OffCpu && !ORDER.contains(class)).map(|(_, ns)| ns).sum();
+    let off_cpu = |class: WaitClass| if class == WaitClass::Cpu { of(WaitClass::OffCpu) } else { 0 };
+    let ordered: Vec<f64> = ORDER.iter().map(|class| of(*class) + off_cpu(*class)).chain([rest]).map(ms).collect();
     let named: Map<String, Value> = by_class().filter(|(_, ns)| *ns > 0).map(|(class, ns)| (key(class), ms(ns).into())).collect();
     json!({ "classes": ordered, "class_ms": named })
 }
 
 /// A class as a member's name.
 pub fn key(class: WaitClass) -> String {
-    self::class(class).to_lowercase()
+    self::class(class).to_lowercase().replace('-', "")
 }
 
-fn class(class: WaitClass) -> &'static str {
+/// A class by name, without the star.
+pub fn class(class: WaitClass) -> &'static str {
     class.name().trim_end_matches('*')
 }
 

@@ -1,11 +1,15 @@
 //! The tables of one window.
 
 use super::heading::why_empty;
-use crate::analysis::answer::{ActiveRow, Answer, Doing, EventRow, Latency, ModelKey, ModelRow, PairRow, SessionRow, TimeModel};
+use crate::analysis::answer::{
+    ActiveRow, Answer, Doing, EventRow, Executions, Latency, Measured, ModelKey, ModelRow, PairRow, QueryRow, SessionRow, Sql, TimeModel,
+};
+use crate::render::precise_ns;
 use crate::show::{NONE, cut, left, ms, percent, right, safe, us, width};
 use crate::trace::catalog::{BackendKind, Named, TextSource};
 use crate::trace::record::{QueryId, State};
-use crate::trace::wait::WaitClass;
+use crate::trace::wait::{WaitClass, WaitEvent};
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 /// Rows of the event table and of the query table.
@@ -69,19 +73,58 @@ pub fn io_workers(out: &mut impl Write, model: &TimeModel) -> io::Result<()> {
     }
 }
 
-/// Waits, average and maximum: known only where waits were measured one by one.
-fn exact(waits: Option<u64>, latency: Option<Latency>) -> (String, String, String) {
-    let value = |ns: Option<u64>| ns.map_or_else(|| NONE.to_owned(), us);
-    (waits.map_or_else(|| NONE.to_owned(), |n| n.to_string()), value(latency.map(|l| l.avg_ns)), value(latency.map(|l| l.max_ns)))
+/// Which columns a table has.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    /// Percentiles, spinning and run queue: where any wait could have been measured.
+    precise: bool,
+    max: Max,
+}
+
+impl Columns {
+    fn of(answer: &Answer, max: Max) -> Self {
+        Self { precise: precise_ns(&answer.coverage) > 0, max }
+    }
+
+    /// Waits, total, average, percentiles, maximum.
+    fn head(self) -> String {
+        format!("{:>11} {:>11} {}", "Total Waits", "Total (ms)", self.latency_head())
+    }
+
+    fn latency_head(self) -> String {
+        let percentiles = if self.precise { format!(" {:>9} {:>9} {:>9}", "P50 (us)", "P95 (us)", "P99 (us)") } else { String::new() };
+        let max = if self.max == Max::Shown { format!(" {:>10}", "Max (us)") } else { String::new() };
+        format!("{:>9}{percentiles}{max}", "Avg (us)")
+    }
+
+    /// The same of a row. Waits and lengths are known only where they were measured one by one.
+    fn row(self, waits: Option<u64>, time_ns: u64, latency: Option<Latency>) -> String {
+        let waits = waits.map_or_else(|| NONE.to_owned(), |n| n.to_string());
+        format!("{} {} {}", right(&waits, 11), right(&ms(time_ns), 11), self.latency(latency))
+    }
+
+    /// Average, percentiles, maximum.
+    fn latency(self, latency: Option<Latency>) -> String {
+        let value = |of: fn(&Latency) -> u64| latency.as_ref().map_or_else(|| NONE.to_owned(), |l| us(of(l)));
+        let mut cells = vec![right(&value(|l| l.avg_ns), 9)];
+        if self.precise {
+            cells.extend([value(|l| l.p50_ns), value(|l| l.p95_ns), value(|l| l.p99_ns)].map(|cell| right(&cell, 9)));
+        }
+        if self.max == Max::Shown {
+            cells.push(right(&value(|l| l.max_ns), 10));
+        }
+        cells.join(" ")
+    }
+}
+
+/// A part of measured time.
+fn part(measured: Option<Measured>, of: fn(&Measured) -> u64) -> String {
+    percent(measured.filter(|m| m.time_ns > 0).map(|m| of(&m) as f64 / m.time_ns as f64))
 }
 
 /// Cells that event names need: as many as the longest, within limits.
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     names.map(width).max().unwrap_or_default().clamp(26, 40)
-}
-
-fn max_column(max: Max, text: &str) -> String {
-    if max == Max::Shown { format!(" {}", right(text, 10)) } else { String::new() }
 }
 
 /// Wait events.
@@ -91,13 +134,20 @@ pub fn events(out: &mut impl Write, answer: &Answer, events: &[EventRow], max: M
         return writeln!(out, "  {}", why_empty(answer));
     }
     let room = names(listed.iter().map(|e| e.name.as_str()));
-    let head = format!("  {} {:>11} {:>11} {:>9}", left("Wait Event", room), "Total Waits", "Total (ms)", "Avg (us)");
-    let head = format!("{head}{} {:>7}", max_column(max, "Max (us)"), "% DB");
+    let columns = Columns::of(answer, max);
+    let measured = if columns.precise { format!(" {:>7} {:>7}", "Spin%", "RunQ%") } else { String::new() };
+    let head = format!("  {} {}{measured} {:>7}", left("Wait Event", room), columns.head(), "% DB");
     writeln!(out, "{head}\n  {}", "─".repeat(head.chars().count() - 2))?;
     for e in listed {
-        let (waits, avg, longest) = exact(e.waits, e.latency);
-        let figures = format!("{} {} {}", right(&waits, 11), right(&ms(e.time_ns), 11), right(&avg, 9));
-        writeln!(out, "  {} {figures}{} {}", left(&e.name, room), max_column(max, &longest), right(&percent(e.db_share), 7))?;
+        // Without a wait, being on the CPU is no spinning.
+        let in_wait = e.measured.filter(|_| !matches!(e.class, WaitClass::Cpu | WaitClass::OffCpu));
+        let measured = if columns.precise {
+            format!(" {} {}", right(&part(in_wait, |m| m.cpu_ns), 7), right(&part(e.measured, |m| m.runq_ns), 7))
+        } else {
+            String::new()
+        };
+        let figures = columns.row(e.waits.filter(|_| e.class != WaitClass::OffCpu), e.time_ns, e.latency);
+        writeln!(out, "  {} {figures}{measured} {}", left(&e.name, room), right(&percent(e.db_share), 7))?;
     }
     Ok(())
 }
@@ -112,9 +162,11 @@ pub fn sessions(out: &mut impl Write, answer: &Answer, sessions: &[SessionRow]) 
     if sessions.is_empty() {
         return writeln!(out, "  {}", why_empty(answer));
     }
-    let head =
-        format!("  {:<7} {:<16} {:<10} {:<10} {:>11} {:>6} {:>6}  Top Wait", "PID", "Type", "User", "DB", "DB Time(ms)", "CPU%", "Wait%");
-    writeln!(out, "{head}\n  {}", "─".repeat(80))?;
+    let precise = precise_ns(&answer.coverage) > 0;
+    let measured = if precise { format!(" {:>9} {:>7} {:>6}", "Waits", "OnCPU%", "RunQ%") } else { String::new() };
+    let who = format!("{:<7} {:<16} {:<10} {:<10}", "PID", "Type", "User", "DB");
+    let head = format!("  {who} {:>11} {:>6} {:>6}{measured}  Top Wait", "DB Time(ms)", "CPU%", "Wait%");
+    writeln!(out, "{head}\n  {}", "─".repeat(80 + width(&measured)))?;
     for s in sessions {
         let who = format!(
             "{:<7} {} {} {}",
@@ -123,9 +175,13 @@ pub fn sessions(out: &mut impl Write, answer: &Answer, sessions: &[SessionRow]) 
             left(&or_dash(&s.who.user), 10),
             left(&or_dash(&s.who.database), 10)
         );
-        let shares = format!("{} {}", right(&percent(s.cpu_share), 6), right(&percent(s.wait_share), 6));
+        let mut shares = vec![right(&percent(s.cpu_share), 6), right(&percent(s.wait_share), 6)];
+        if precise {
+            shares.push(right(&s.waits.map_or_else(|| NONE.to_owned(), |n| n.to_string()), 9));
+            shares.extend([right(&part(s.measured, |m| m.cpu_ns), 7), right(&part(s.measured, |m| m.runq_ns), 6)]);
+        }
         let top = s.top_wait.as_ref().map_or(NONE, |t| t.name.as_str());
-        writeln!(out, "  {who} {} {shares}  {}", right(&ms(s.time_ns), 11), safe(top))?;
+        writeln!(out, "  {who} {} {}  {}", right(&ms(s.time_ns), 11), shares.join(" "), safe(top))?;
     }
     Ok(())
 }
@@ -140,19 +196,40 @@ pub fn pairs(out: &mut impl Write, answer: &Answer, pairs: &[PairRow], max: Max)
         return Ok(());
     }
     let room = names(pairs.iter().take(TOP_PAIRS).map(|p| p.name.as_str()));
-    let head = format!("  {:<20} {} {:>11} {:>11} {:>9}", "query_id", left("Wait Event", room), "Total Waits", "Total (ms)", "Avg (us)");
-    let head = format!("{head}{} {:>7}", max_column(max, "Max (us)"), "% DB");
+    let columns = Columns::of(answer, max);
+    let head = format!("  {:<20} {} {} {:>7}", "query_id", left("Wait Event", room), columns.head(), "% DB");
     writeln!(out, "{head}  Query\n  {}", "─".repeat(head.chars().count() + 5))?;
     for p in pairs.iter().take(TOP_PAIRS) {
-        let (waits, avg, longest) = exact(p.waits, p.latency);
-        // As on the screen: a star says that the id is ours, of the text, and not to be found in pg_stat_statements.
-        let star = if p.sql.source == TextSource::Normalised { "*" } else { "" };
-        let id = if p.sql.query == QueryId::NONE { "-".into() } else { format!("{}{star}", p.sql.query) };
-        let figures = format!("{} {} {}", right(&waits, 11), right(&ms(p.time_ns), 11), right(&avg, 9));
-        let row = format!("  {id:<20} {} {figures}{} {}", left(&p.name, room), max_column(max, &longest), right(&percent(p.db_share), 7));
+        let figures = columns.row(p.waits.filter(|_| p.event != WaitEvent::OFF_CPU), p.time_ns, p.latency);
+        let row = format!("  {:<20} {} {figures} {}", id(&p.sql), left(&p.name, room), right(&percent(p.db_share), 7));
         writeln!(out, "{}", format!("{row}  {}", sql(&p.sql.text, p.sql.truncated)).trim_end())?;
     }
     Ok(())
+}
+
+/// Executions of queries, below their events; nothing where none were seen to end.
+pub fn executions(out: &mut impl Write, queries: &[QueryRow], max: Max) -> io::Result<()> {
+    let mut ended: Vec<(&QueryRow, Executions)> =
+        queries.iter().filter_map(|q| Some((q, q.executions?))).filter(|(_, e)| e.count > 0).collect();
+    ended.sort_by_key(|(_, e)| Reverse(e.count));
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let columns = Columns { precise: true, max };
+    let head = format!("  {:<20} {:>10} {:>10} {:>10} {}", "query_id", "Executions", "Whole", "Inferred", columns.latency_head());
+    writeln!(out, "\nExecutions that ended:\n\n{head}  Query\n  {}", "─".repeat(head.chars().count() + 5))?;
+    for (q, e) in ended.into_iter().take(TOP_PAIRS) {
+        let figures = format!("{:>10} {:>10} {:>10} {}", e.count, e.whole, e.inferred, columns.latency(e.latency));
+        let row = format!("  {:<20} {figures}  {}", id(&q.sql), sql(&q.sql.text, q.sql.truncated));
+        writeln!(out, "{}", row.trim_end())?;
+    }
+    Ok(())
+}
+
+/// A query's id. As on the screen: a star says that it is ours, of the text, and not to be found in pg_stat_statements.
+fn id(sql: &Sql) -> String {
+    let star = if sql.source == TextSource::Normalised { "*" } else { "" };
+    if sql.query == QueryId::NONE { "-".into() } else { format!("{}{star}", sql.query) }
 }
 
 /// SQL on the rest of a line. `…` says that there is more, here or that the server cut it.

@@ -1,9 +1,10 @@
 //! Several windows of one view: the time model side by side, the other tables below each other.
 
-use super::heading::{labels, notes, unseen};
+use super::heading::{common_notes, labels, lacks, notes};
+use super::histogram;
 use super::tables::{self, Max};
-use crate::analysis::answer::{Answer, Body, ModelKey, ModelRow};
-use crate::render::Options;
+use crate::analysis::answer::{Answer, Body, LatencyView, ModelKey, ModelRow};
+use crate::render::{Options, Part, unavailable};
 use crate::show::{left, ms, percent, right};
 use crate::trace::wait::WaitClass;
 use std::cmp::Reverse;
@@ -15,47 +16,65 @@ fn full(answer: &Answer) -> bool {
 }
 
 /// Prints all windows.
-pub fn write(out: &mut impl Write, options: &Options, answers: &[Answer]) -> io::Result<()> {
+pub fn write(out: &mut impl Write, options: &Options, parts: &[Part]) -> io::Result<()> {
     let names = labels(&options.windows);
-    let answers: Vec<(&String, &Answer)> = names.iter().zip(answers).collect();
-    if answers.iter().any(|(_, a)| matches!(a.body, Body::TimeModel(_))) {
-        if let Some((_, first)) = answers.first() {
-            notes(out, options, first)?;
-        }
-        return side_by_side(out, &answers);
+    let parts: Vec<(&String, &Part)> = names.iter().zip(parts).collect();
+    let Some((_, first)) = parts.first() else { return Ok(()) };
+    if matches!(first.answer.body, Body::TimeModel(_) | Body::Latency(_)) {
+        notes(out, options, first.answer, &longer(options, &parts))?;
+        return if matches!(first.answer.body, Body::TimeModel(_)) { side_by_side(out, &parts) } else { histograms(out, options, &parts) };
     }
-    writeln!(out)?;
-    for (name, answer) in answers {
+    common_notes(out, options, first.answer)?;
+    for (name, part) in parts {
         let rule = format!("---- Last {name} ");
         writeln!(out, "{rule}{}", "-".repeat(78usize.saturating_sub(rule.len())))?;
-        if !full(answer) {
+        if !full(part.answer) {
             writeln!(out, "  (waiting for data)\n")?;
             continue;
         }
-        if let Some(text) = unseen(answer) {
-            writeln!(out, "  {text}")?;
+        for line in lacks(options, part.answer) {
+            writeln!(out, "  {line}")?;
         }
-        match &answer.body {
-            Body::Events { events } => tables::events(out, answer, events, Max::Hidden)?,
-            Body::QueryEvents { pairs } => tables::pairs(out, answer, pairs, Max::Hidden)?,
-            Body::Sessions { sessions } => tables::sessions(out, answer, sessions)?,
-            Body::Active { active, .. } => tables::active(out, answer, active)?,
-            Body::TimeModel(_) | Body::Load(_) | Body::Queries { .. } | Body::Latency(_) | Body::Flow(_) => {}
-        }
+        super::table(out, options, part, Max::Hidden)?;
         writeln!(out)?;
     }
     Ok(())
 }
 
+/// What the figures of the second and third window lack, but for what was said of the first.
+fn longer(options: &Options, parts: &[(&String, &Part)]) -> Vec<String> {
+    let said = parts.first().map(|(_, p)| lacks(options, p.answer)).unwrap_or_default();
+    let mut lines = Vec::new();
+    for (name, part) in parts.iter().skip(1).filter(|(_, p)| full(p.answer)) {
+        lines.extend(lacks(options, part.answer).iter().filter(|l| !said.contains(l)).map(|l| format!("Last {name}: {l}")));
+    }
+    lines
+}
+
+fn histograms(out: &mut impl Write, options: &Options, parts: &[(&String, &Part)]) -> io::Result<()> {
+    let views: Vec<(&str, Option<&LatencyView>)> = parts
+        .iter()
+        .map(|(name, part)| match &part.answer.body {
+            Body::Latency(view) if full(part.answer) && unavailable(options, part.answer).is_none() => (name.as_str(), Some(view)),
+            _ => (name.as_str(), None),
+        })
+        .collect();
+    // If none of them can be made, the reason is all there is to say.
+    match parts.iter().map(|(_, part)| unavailable(options, part.answer)).collect::<Option<Vec<_>>>() {
+        Some(why) => writeln!(out, "  {}", why.first().map_or("", String::as_str)),
+        None => histogram::side_by_side(out, &views),
+    }
+}
+
 /// The rows of one window; `None` while the trace does not reach back far enough.
 type Column<'a> = (&'a str, &'a Answer, Option<&'a [ModelRow]>);
 
-fn side_by_side(out: &mut impl Write, answers: &[(&String, &Answer)]) -> io::Result<()> {
-    let columns: Vec<Column> = answers
+fn side_by_side(out: &mut impl Write, parts: &[(&String, &Part)]) -> io::Result<()> {
+    let columns: Vec<Column> = parts
         .iter()
-        .map(|(name, answer)| match &answer.body {
-            Body::TimeModel(model) if full(answer) => (name.as_str(), *answer, Some(model.rows.as_slice())),
-            _ => (name.as_str(), *answer, None),
+        .map(|(name, part)| match &part.answer.body {
+            Body::TimeModel(model) if full(part.answer) => (name.as_str(), part.answer, Some(model.rows.as_slice())),
+            _ => (name.as_str(), part.answer, None),
         })
         .collect();
     let mut head = left("Stat Name", 30);
@@ -107,7 +126,9 @@ fn order(columns: &[Column]) -> Vec<(ModelKey, String, usize)> {
         ModelKey::DbTime | ModelKey::Idle | ModelKey::IdleEvent(_) => None,
     };
     keys.sort_by_cached_key(|(key, name, depth)| {
-        let of_class = class(*key).map(|c: WaitClass| (Reverse(time(ModelKey::Class(c))), c));
+        // Off-CPU* stands behind CPU*, whatever its time.
+        let by = |c: WaitClass| if c == WaitClass::OffCpu { WaitClass::Cpu } else { c };
+        let of_class = class(*key).map(|c: WaitClass| (Reverse(time(ModelKey::Class(by(c)))), c));
         (of_class, *depth, Reverse(time(*key)), name.clone())
     });
     keys

@@ -3,6 +3,7 @@
 use crate::trace::clock::{Span, Ts};
 use crate::ui::action::Action;
 use crate::ui::pages::Page;
+use crate::ui::state::place::Side;
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
@@ -11,6 +12,8 @@ use ratatui::layout::{Position, Rect};
 pub enum Target {
     /// A row of the table, by its place among the rows shown.
     Row(usize),
+    /// A row of a column of the flow that has not the selection.
+    Side(Side, usize),
     /// A column title.
     Column(&'static str),
     /// A tab.

@@ -7,13 +7,16 @@
 //!  chart, its last row the time axis
 //!  tabs
 //!  breadcrumb          coverage
+//!  what a drawing is of         only on pages that are drawings
 //!  column titles
 //!  rows
 //!  SQL of the selected row      only when asked for
 //!  footer
 //! ```
 
-use crate::ui::state::{Sql, State};
+use crate::ui::pages::Page;
+use crate::ui::state::{Sql, State, slot};
+use crate::ui::widgets::precise;
 use ratatui::layout::Rect;
 
 /// Below this size nothing useful fits.
@@ -36,6 +39,8 @@ pub struct Areas {
     pub tabs: Rect,
     /// Breadcrumb.
     pub crumbs: Rect,
+    /// What the drawing is of.
+    pub note: Rect,
     /// Column titles and rows.
     pub table: Rect,
     /// SQL of the selected row.
@@ -51,10 +56,53 @@ impl Areas {
         Rect { x: c.x + AXIS.min(c.width), y: c.y + 1, width: c.width.saturating_sub(AXIS + 1), height: c.height.saturating_sub(2) }
     }
 
+    /// Where the latency page shows its distribution over time.
+    pub fn heat(&self) -> Heat {
+        let screen = (self.footer.width, self.footer.bottom());
+        match screen {
+            (WIDE.., _) => Heat::Beside(self.table.width - ladder(self.table.width) - 2),
+            (_, TALL..) => Heat::Below(self.plot().width),
+            _ => Heat::Nowhere,
+        }
+    }
+
+    /// Points over time that it has room for.
+    pub fn heat_columns(&self) -> u16 {
+        match self.heat() {
+            Heat::Beside(columns) | Heat::Below(columns) => columns.max(1),
+            Heat::Nowhere => 1,
+        }
+    }
+
     /// Rows of the table that fit.
     pub fn rows(&self) -> usize {
         usize::from(self.table.height.saturating_sub(1))
     }
+}
+
+/// From this width on, latency over time stands beside the distribution, and each row is one of both.
+const WIDE: u16 = 120;
+/// From this height on, it stands below it where there is no room beside.
+const TALL: u16 = 40;
+/// So many percent of a width.
+pub fn percent(width: u16, percent: u32) -> u16 {
+    (u32::from(width) * percent / 100) as u16
+}
+
+/// Columns of the distribution beside it.
+pub fn ladder(width: u16) -> u16 {
+    percent(width, 45).clamp(60, 84)
+}
+
+/// Where latency over time stands, and how many columns it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heat {
+    /// On the same rows.
+    Beside(u16),
+    /// Under the distribution, column for column under the chart.
+    Below(u16),
+    /// No room.
+    Nowhere,
 }
 
 /// Whether the terminal is too small for anything.
@@ -74,6 +122,7 @@ pub fn areas((width, height): (u16, u16), state: &State) -> Areas {
     } else {
         0
     };
+    let note = note(width, state).min(rest.saturating_sub(preview + 2));
     let mut y = 0u16;
     let mut take = |h: u16| {
         let h = h.min(height.saturating_sub(y));
@@ -87,8 +136,20 @@ pub fn areas((width, height): (u16, u16), state: &State) -> Areas {
         chart: take(chart),
         tabs: take(1),
         crumbs: take(1),
-        table: take(rest.saturating_sub(preview)),
+        note: take(note),
+        table: take(rest.saturating_sub(preview + note)),
         preview: take(preview),
         footer: take(1),
+    }
+}
+
+/// Lines about what a drawing is of. Figures of latency leave no room beside them on a narrow screen.
+fn note(width: u16, state: &State) -> u16 {
+    let partial = || state.answer(slot::PAGE).is_some_and(|a| precise::described(a, state).is_some());
+    match state.place.page {
+        Page::Latency | Page::Flow if state.layer.as_ref().is_some_and(crate::ui::state::layer::Layer::is_detail) => 0,
+        Page::Latency if width < 160 && partial() => 2,
+        Page::Latency | Page::Flow => 1,
+        _ => 0,
     }
 }

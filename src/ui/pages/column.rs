@@ -1,7 +1,8 @@
 //! Columns and cells: what a table needs to know about a row. Knows no terminal.
 
-use crate::analysis::answer::{Answer, TimeModel};
+use crate::analysis::answer::{Answer, Measured, TimeModel};
 use crate::trace::wait::WaitClass;
+use crate::ui::format;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -101,8 +102,12 @@ pub struct Scene<'a> {
     pub top_share: f64,
     /// End of the window, microseconds since 1970 UTC.
     pub wall: i64,
-    /// Whether any row has true lengths.
+    /// Whether any row has counts or true lengths of waits.
     pub exact: bool,
+    /// Whether any row has on-CPU and run-queue time.
+    pub measured: bool,
+    /// Whether any row has executions.
+    pub executions: bool,
 }
 
 /// Which rows come first when a column is chosen for sorting.
@@ -179,4 +184,23 @@ impl<R> Column<R> {
         self.shown = shown;
         self
     }
+}
+
+/// The cell of a count; a dash where it is not known.
+pub(super) fn count<'a>(n: Option<u64>) -> Cell<'a> {
+    n.map_or_else(|| Cell::dim(format::NONE), |n| Cell::plain(format::count(n)))
+}
+
+fn share_of(measured: Option<&Measured>, pick: fn(&Measured) -> u64) -> Option<f64> {
+    measured.filter(|m| m.time_ns > 0).map(|m| (pick(m) as f64 / m.time_ns as f64).min(1.0))
+}
+
+/// The cell of a part of measured time, in percent; a dash where it was not measured.
+pub(super) fn part<'a>(measured: Option<&Measured>, pick: fn(&Measured) -> u64) -> Cell<'a> {
+    share_of(measured, pick).map_or_else(|| Cell::dim(format::NONE), |share| Cell::plain(format::share(Some(share))))
+}
+
+/// The order by such a part.
+pub(super) fn by_part(a: Option<&Measured>, b: Option<&Measured>, pick: fn(&Measured) -> u64) -> Ordering {
+    share_of(a, pick).unwrap_or(-1.0).total_cmp(&share_of(b, pick).unwrap_or(-1.0))
 }

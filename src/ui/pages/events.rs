@@ -1,6 +1,6 @@
 //! Wait events.
 
-use super::column::{Cell, Column, Parts, Tone, Width};
+use super::column::{Cell, Column, Parts, Tone, Width, by_part, count, part};
 use super::subject::Subject;
 use super::{Row, RowKey};
 use crate::analysis::answer::{EventRow, Latency};
@@ -46,31 +46,45 @@ impl Row for EventRow {
         Column::<Self>::new("AAS", Width::Fixed(6), 1, |r, _| Cell::Text(format::aas(r.aas).into(), r.tone()))
             .number(|a, b| a.aas.total_cmp(&b.aas))
             .help("average active sessions in it"),
-        Column::<Self>::new("waits", Width::Fixed(8), 4, |r, _| {
-            r.waits.map_or_else(|| Cell::dim(format::NONE), |n| Cell::plain(n.to_string()))
-        })
-        .number(|a, b| a.waits.cmp(&b.waits))
-        .when(|s| s.exact)
-        .help("number of waits; only where every one was captured"),
-        Column::<Self>::new("avg", Width::Fixed(8), 5, |r, _| latency(r, |l| l.avg_ns))
+        Column::<Self>::new("waits", Width::Fixed(8), 3, |r, _| count(r.waits))
+            .number(|a, b| a.waits.cmp(&b.waits))
+            .when(|s| s.exact)
+            .help("number of waits; only where every one was captured"),
+        Column::<Self>::new("avg", Width::Fixed(8), 4, |r, _| latency(r, |l| l.avg_ns))
             .number(|a, b| a.latency_of(|l| l.avg_ns).cmp(&b.latency_of(|l| l.avg_ns)))
             .when(|s| s.exact)
             .help("mean length; only where true lengths were captured, never from samples"),
-        Column::<Self>::new("p95", Width::Fixed(8), 6, |r, _| latency(r, |l| l.p95_ns))
+        Column::<Self>::new("p50", Width::Fixed(8), 11, |r, _| latency(r, |l| l.p50_ns))
+            .number(|a, b| a.latency_of(|l| l.p50_ns).cmp(&b.latency_of(|l| l.p50_ns)))
+            .when(|s| s.exact)
+            .help("median"),
+        Column::<Self>::new("p95", Width::Fixed(8), 5, |r, _| latency(r, |l| l.p95_ns))
             .number(|a, b| a.latency_of(|l| l.p95_ns).cmp(&b.latency_of(|l| l.p95_ns)))
             .when(|s| s.exact)
             .help("95th percentile"),
-        Column::<Self>::new("max", Width::Fixed(8), 6, |r, _| latency(r, |l| l.max_ns))
+        Column::<Self>::new("p99", Width::Fixed(8), 8, |r, _| latency(r, |l| l.p99_ns))
+            .number(|a, b| a.latency_of(|l| l.p99_ns).cmp(&b.latency_of(|l| l.p99_ns)))
+            .when(|s| s.exact)
+            .help("99th percentile"),
+        Column::<Self>::new("max", Width::Fixed(8), 7, |r, _| latency(r, |l| l.max_ns))
             .number(|a, b| a.latency_of(|l| l.max_ns).cmp(&b.latency_of(|l| l.max_ns)))
             .when(|s| s.exact)
             .help("longest"),
-        Column::<Self>::new("sess", Width::Fixed(5), 3, |r, _| Cell::Text(r.sessions.to_string().into(), r.tone()))
+        Column::<Self>::new("spin%", Width::Fixed(6), 9, |r, _| part(r.measured.as_ref(), |m| m.cpu_ns))
+            .number(|a, b| by_part(a.measured.as_ref(), b.measured.as_ref(), |m| m.cpu_ns))
+            .when(|s| s.measured)
+            .help("share of the time on the CPU: a wait that spins, or works in the kernel; only where it was measured"),
+        Column::<Self>::new("runq%", Width::Fixed(6), 10, |r, _| part(r.measured.as_ref(), |m| m.runq_ns))
+            .number(|a, b| by_part(a.measured.as_ref(), b.measured.as_ref(), |m| m.runq_ns))
+            .when(|s| s.measured)
+            .help("share of the time in the run queue: awake, without a CPU; only where it was measured"),
+        Column::<Self>::new("sess", Width::Fixed(5), 6, |r, _| Cell::Text(r.sessions.to_string().into(), r.tone()))
             .number(|a, b| a.sessions.cmp(&b.sessions))
             .help("sessions that were in it"),
-        Column::<Self>::new("samples", Width::Fixed(8), 8, |r, _| Cell::dim(r.samples.to_string()))
+        Column::<Self>::new("samples", Width::Fixed(8), 13, |r, _| Cell::dim(r.samples.to_string()))
             .number(|a, b| a.samples.cmp(&b.samples))
             .help("times a sample found a session in it: how much the row is worth believing"),
-        Column::<Self>::new("over time", Width::Share(9, 96, 4), 7, |r, _| Cell::Spark(&r.spark, Some(r.class)))
+        Column::<Self>::new("over time", Width::Share(9, 96, 4), 12, |r, _| Cell::Spark(&r.spark, Some(r.class)))
             .help("AAS over the window, each row to its own scale; dots were not observed"),
     ];
 

@@ -1,6 +1,6 @@
 //! Sessions by load.
 
-use super::column::{Cell, Column, Parts, Width};
+use super::column::{Cell, Column, Parts, Width, by_part, count, part};
 use super::subject::Subject;
 use super::{Row, RowKey};
 use crate::analysis::answer::{SessionRow, Who};
@@ -35,7 +35,7 @@ impl Row for SessionRow {
         Column::<Self>::new("pid", Width::Fit(5, 10), 0, |r, _| pid(&r.who))
             .number(|a, b| a.who.pid.cmp(&b.who.pid))
             .help("process id on this machine; † has ended"),
-        Column::<Self>::new("kind", Width::Fit(6, 20), 9, |r, _| Cell::plain(r.who.kind.name()))
+        Column::<Self>::new("kind", Width::Fit(6, 20), 11, |r, _| Cell::plain(r.who.kind.name()))
             .name(|a, b| a.who.kind.name().cmp(b.who.kind.name()))
             .help("backend type"),
         Column::<Self>::new("user", Width::Fit(4, 16), 2, |r, _| Cell::plain(format::safe(&r.who.user.show()).into_owned()))
@@ -44,10 +44,10 @@ impl Row for SessionRow {
         Column::<Self>::new("db", Width::Fit(4, 16), 4, |r, _| Cell::plain(format::safe(&r.who.database.show()).into_owned()))
             .name(|a, b| a.who.database.show().cmp(&b.who.database.show()))
             .help("database"),
-        Column::<Self>::new("app", Width::Fit(4, 20), 7, |r, _| Cell::plain(format::safe(&r.who.application)))
+        Column::<Self>::new("app", Width::Fit(4, 20), 8, |r, _| Cell::plain(format::safe(&r.who.application)))
             .name(|a, b| a.who.application.cmp(&b.who.application))
             .help("application_name"),
-        Column::<Self>::new("client", Width::Fit(6, 22), 11, |r, _| Cell::plain(format::safe(&r.who.client)))
+        Column::<Self>::new("client", Width::Fit(6, 22), 13, |r, _| Cell::plain(format::safe(&r.who.client)))
             .name(|a, b| a.who.client.cmp(&b.who.client))
             .help("client address"),
         Column::<Self>::new("time", Width::Fixed(8), 0, |r, _| Cell::plain(format::duration(r.time_ns)))
@@ -63,12 +63,20 @@ impl Row for SessionRow {
         Column::<Self>::new("AAS", Width::Fixed(6), 5, |r, _| Cell::plain(format::aas(r.aas)))
             .number(|a, b| a.aas.total_cmp(&b.aas))
             .help("its share of the time it could have been active: 1 is always"),
-        Column::<Self>::new("CPU%", Width::Fixed(6), 8, |r, _| Cell::plain(format::share(r.cpu_share)))
+        Column::<Self>::new("CPU%", Width::Fixed(6), 9, |r, _| Cell::plain(format::share(r.cpu_share)))
             .number(|a, b| by_share(a.cpu_share, b.cpu_share))
             .help("share of its load on CPU*"),
-        Column::<Self>::new("wait%", Width::Fixed(6), 10, |r, _| Cell::plain(format::share(r.wait_share)))
+        Column::<Self>::new("wait%", Width::Fixed(6), 12, |r, _| Cell::plain(format::share(r.wait_share)))
             .number(|a, b| by_share(a.wait_share, b.wait_share))
             .help("share of its load in waits"),
+        Column::<Self>::new("waits", Width::Fixed(6), 7, |r, _| count(r.waits))
+            .number(|a, b| a.waits.cmp(&b.waits))
+            .when(|s| s.exact)
+            .help("waits that ended; only where every one was captured"),
+        Column::<Self>::new("runq%", Width::Fixed(6), 10, |r, _| part(r.measured.as_ref(), |m| m.runq_ns))
+            .number(|a, b| by_part(a.measured.as_ref(), b.measured.as_ref(), |m| m.runq_ns))
+            .when(|s| s.measured)
+            .help("share of its time in the run queue: awake, without a CPU; only where it was measured"),
         Column::<Self>::new("top wait", Width::Share(22, 34, 4), 1, |r, _| match &r.top {
             Some(top) => Cell::Name {
                 depth: 0,

@@ -1,6 +1,7 @@
-//! What lies over the page: help, palette, filter prompt, theme list, detail panel. At most one at a time.
+//! What lies over the page: help, palette, prompts, theme list, detail panel. At most one at a time.
 
 use super::line::Line;
+use super::window::Asking;
 use crate::ui::action::{Action, TABLE};
 use crate::ui::pages::subject::Subject;
 
@@ -13,6 +14,8 @@ pub enum Layer {
     Palette(Palette),
     /// The filter, being edited.
     Prompt(Prompt),
+    /// An exact or blocking window, being asked for.
+    Window(Asking),
     /// The list of themes.
     Themes(Themes),
     /// Everything about one thing.
@@ -20,9 +23,14 @@ pub enum Layer {
 }
 
 impl Layer {
+    /// Whether it stands in place of the page.
+    pub fn is_detail(&self) -> bool {
+        matches!(self, Self::Detail(_))
+    }
+
     /// Whether it takes typed characters.
     pub fn is_typing(&self) -> bool {
-        matches!(self, Self::Palette(_) | Self::Prompt(_))
+        matches!(self, Self::Palette(_) | Self::Prompt(_) | Self::Window(_))
     }
 }
 

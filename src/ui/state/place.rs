@@ -1,7 +1,7 @@
 //! Where the user is: page, filter, and per page the order and the selection. Going into a row remembers the place; going back restores it.
 
 use crate::analysis::filter::{Clause, Filter, Term};
-use crate::trace::wait::WaitClass;
+use crate::trace::wait::{WaitClass, WaitEvent};
 use crate::ui::pages::{Page, RowKey};
 
 /// One step of the breadcrumb: a clause of the filter with the words that stand for it.
@@ -55,6 +55,27 @@ pub struct View {
     pub offset: usize,
 }
 
+/// Where the user is in the flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stream {
+    /// The event in the middle; `None`: not chosen yet.
+    pub centre: Option<WaitEvent>,
+    /// The column with the selection.
+    pub side: Side,
+}
+
+/// Columns of the flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Side {
+    /// What came before.
+    Before,
+    /// All events, one of which is in the middle.
+    #[default]
+    Centre,
+    /// What came after.
+    After,
+}
+
 /// A page with its filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Place {
@@ -64,6 +85,8 @@ pub struct Place {
     pub crumbs: Vec<Crumb>,
     /// Words that rows must contain; they narrow what is listed, not what is added up.
     pub words: Vec<String>,
+    /// The flow.
+    pub stream: Stream,
     /// One per page.
     views: [View; Page::ALL.len()],
 }
@@ -71,7 +94,13 @@ pub struct Place {
 impl Place {
     /// At a page with a filter.
     pub fn new(page: Page, filter: Filter) -> Self {
-        Self { page, crumbs: filter.clauses.into_iter().map(Crumb::of).collect(), words: Vec::new(), views: Default::default() }
+        Self {
+            page,
+            crumbs: filter.clauses.into_iter().map(Crumb::of).collect(),
+            words: Vec::new(),
+            stream: Stream::default(),
+            views: Default::default(),
+        }
     }
 
     /// The filter.
@@ -94,6 +123,17 @@ impl Place {
         self.views.get_mut(self.page.index())
     }
 
+    /// The class all rows are of, when the filter says one.
+    pub fn class(&self) -> Option<WaitClass> {
+        let of = |c: &Crumb| match c.clause.any.as_slice() {
+            [Term::Class(class)] if !c.clause.exclude => Some(*class),
+            [Term::Event(event)] if !c.clause.exclude => Some(event.class()),
+            [Term::EventNamed(name)] if !c.clause.exclude => name.split(':').next().and_then(WaitClass::parse),
+            _ => None,
+        };
+        self.crumbs.iter().rev().find_map(of)
+    }
+
     /// Whether a condition on `like`'s dimension is set that one row of such a page cannot narrow further.
     pub fn fixes(&self, like: Dimension) -> bool {
         self.crumbs.iter().any(|c| !c.clause.exclude && matches!(c.clause.any.as_slice(), [term] if Dimension::of(term) == Some(like)))
@@ -104,6 +144,7 @@ impl Place {
         for view in &mut self.views {
             *view = View { sort: view.sort, ..View::default() };
         }
+        self.stream = Stream::default();
     }
 }
 

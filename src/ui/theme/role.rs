@@ -28,6 +28,7 @@ roles! {
     StatusServer = "status.server", "The server in it.";
     StatusLive = "status.live", "The picture follows time.";
     StatusPaused = "status.paused", "The picture stands still.";
+    StatusWindow = "status.window", "An exact or blocking window is open.";
     StatusWarn = "status.warn", "Losses, in the status line.";
     Banner = "banner", "Why nothing new is coming.";
     Rule = "rule", "Lines that divide the screen.";
@@ -42,6 +43,9 @@ roles! {
     Selected = "table.selected", "The selected row.";
     RowGap = "table.gap", "A point of a sparkline that was not observed.";
     Axis = "chart.axis", "Axis labels.";
+    Exact = "chart.exact", "A stretch seen by exact capture.";
+    Blocking = "chart.blocking", "A stretch seen by blocking capture.";
+    Heat = "chart.heat", "Bars and cells of distributions.";
     Capacity = "chart.capacity", "The CPU-capacity line.";
     Gap = "chart.gap", "Time that was not observed.";
     Cursor = "chart.cursor", "The chart's cursor.";

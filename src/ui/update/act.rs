@@ -1,6 +1,6 @@
 //! What each action does.
 
-use super::{arrange, drill, layers, time, toast};
+use super::{arrange, drill, flow, layers, time, toast, window};
 use crate::ui::action::Action;
 use crate::ui::msg::{Effect, Outcome};
 use crate::ui::pages::Page;
@@ -18,6 +18,7 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
     }
     let screenful = state.areas().rows().max(2) as isize - 1;
     match action {
+        Action::Enter if state.place.page == Page::Flow => flow::enter(state),
         Action::Enter => drill::enter(state),
         Action::Back => drill::back(state),
         Action::Close => {
@@ -38,6 +39,8 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Pause if state.is_paused() => time::follow(state),
         Action::Pause => time::pause(state),
         Action::Live => time::follow(state),
+        Action::Left if state.has_sides() => flow::side(state, -1),
+        Action::Right if state.has_sides() => flow::side(state, 1),
         Action::Left => time::step(state, -1),
         Action::Right => time::step(state, 1),
         Action::Earlier => time::shift(state, false),
@@ -45,6 +48,10 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::ZoomIn => time::zoom(state, state.camera.shorter()),
         Action::ZoomOut => time::zoom(state, state.camera.longer()),
         Action::LastWindow => time::last(state),
+        Action::Escalate => window::prompt(state),
+        Action::Calm => window::close(state, effects),
+        Action::Weigh => flow::weigh(state),
+        Action::Face => flow::face(state),
         Action::Filter => layers::prompt(state),
         Action::SortNext => arrange::sort_step(state, 1),
         Action::SortPrevious => arrange::sort_step(state, -1),
@@ -107,7 +114,14 @@ fn over(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
             true
         }
         // The chart stays in sight beside details, so time moves; what leads elsewhere closes them.
-        Action::Show(_) | Action::NextPage | Action::PreviousPage | Action::Filter | Action::Palette | Action::Themes | Action::Help => {
+        Action::Show(_)
+        | Action::NextPage
+        | Action::PreviousPage
+        | Action::Filter
+        | Action::Palette
+        | Action::Themes
+        | Action::Help
+        | Action::Escalate => {
             layers::close(state, effects);
             false
         }
@@ -120,6 +134,7 @@ fn over(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
         | Action::ZoomIn
         | Action::ZoomOut
         | Action::LastWindow
+        | Action::Calm
         | Action::CopySql
         | Action::CopyId => !detail,
         Action::Abort | Action::Suspend | Action::Redraw => false,

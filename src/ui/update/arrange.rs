@@ -1,5 +1,6 @@
 //! Which rows are listed and in what order, and where the selection is afterwards: on what it was on before, wherever that has moved.
 
+use crate::analysis::answer::Body;
 use crate::ui::pages::column::First;
 use crate::ui::pages::with_rows;
 use crate::ui::pages::{self, Page, Row, RowKey};
@@ -8,7 +9,7 @@ use crate::ui::state::{Idle, State, slot};
 
 /// Orders the rows of the page's answer and finds the selection again.
 pub(super) fn arrange(state: &mut State) {
-    let (ask, filter) = (state.place.page.ask(), state.place.filter());
+    let (ask, filter) = (state.ask(), state.place.filter());
     let pane = state.pane(slot::PAGE).filter(|p| p.is_about(ask, &filter));
     let Some(answer) = pane.and_then(|p| p.answer.clone()) else {
         // The selection waits for the answer that is about to be asked for.
@@ -19,6 +20,9 @@ pub(super) fn arrange(state: &mut State) {
     let view = state.place.view();
     let words: Vec<String> = state.place.words.iter().map(|w| w.to_lowercase()).collect();
     let idle = state.idle;
+    if let Body::Flow(flow) = &answer.body {
+        return super::flow::arrange(state, flow, &words);
+    }
     let (rows, hidden) = with_rows!(&answer.body, rows => order(rows, view.sort, idle, &words), (Vec::new(), 0));
     let find = |key: RowKey| rows.iter().position(|i| pages::key(&answer, *i) == Some(key));
     let index = view.selected.and_then(find).unwrap_or(view.index);
@@ -38,6 +42,7 @@ pub(super) fn select(state: &mut State, index: usize) {
     if let Some(view) = state.place.view_mut() {
         *view = View { sort, selected, index, offset };
     }
+    super::flow::follow(state);
 }
 
 /// Moves the selection. While the rows are still on their way, moves add up.
@@ -80,7 +85,7 @@ pub(super) fn sort_step(state: &mut State, by: isize) {
 
 /// Orders by a column.
 pub(super) fn sort_by(state: &mut State, column: Option<&'static str>, reversed: bool) {
-    if state.place.page == Page::Time {
+    if matches!(state.place.page, Page::Time | Page::Latency | Page::Flow) {
         return;
     }
     if let Some(view) = state.place.view_mut() {

@@ -110,8 +110,8 @@ fn wants(state: &State) -> Vec<Want> {
     let page = state.place.page;
     let length = state.camera.length;
     want(slot::CHART, Ask::Load { buckets: state.buckets() }, &filter, span, length, 0, 0);
-    let limit = if matches!(page, Page::Time | Page::Active) { 0 } else { LIMIT };
-    want(slot::PAGE, page.ask(), &filter, span, length, limit, spark(state));
+    let limit = if matches!(page, Page::Time | Page::Active | Page::Flow | Page::Latency) { 0 } else { LIMIT };
+    want(slot::PAGE, state.ask(), &filter, span, length, limit, spark(state));
     if page == Page::Time {
         let end = held.map_or_else(|| state.pulse.present().unwrap_or(span.end), |h| h.end);
         for (slot, length) in [(slot::SHORT, SHORT), (slot::MEDIUM, MEDIUM)].into_iter().filter(|(_, l)| *l < state.camera.length / 2) {
@@ -136,7 +136,7 @@ fn wants(state: &State) -> Vec<Want> {
 /// Points of sparklines: about as many as there will be cells for.
 fn spark(state: &State) -> u16 {
     match (state.place.page, state.size.0) {
-        (Page::Active, _) => 0,
+        (Page::Active | Page::Latency | Page::Flow, _) => 0,
         (_, ..100) => 12,
         (_, 100..150) => 24,
         (_, 150..200) => 48,

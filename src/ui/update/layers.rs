@@ -1,6 +1,6 @@
 //! What lies over the page: typing into it, moving in it, closing it.
 
-use super::{act, arrange, drill, filter};
+use super::{act, arrange, drill, filter, window};
 use crate::ui::action::Action;
 use crate::ui::keymap::Key;
 use crate::ui::msg::{Effect, Outcome};
@@ -55,6 +55,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
     match &mut state.layer {
         Some(Layer::Prompt(prompt)) => prompt.line.insert(text),
         Some(Layer::Palette(palette)) => palette.line.insert(text),
+        Some(Layer::Window(asking)) => asking.line.insert(text),
         _ => return,
     }
     edited(state);
@@ -79,6 +80,7 @@ pub(super) fn typed(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>)
             let took = match &mut state.layer {
                 Some(Layer::Prompt(prompt)) => prompt.line.key(key),
                 Some(Layer::Palette(palette)) => palette.line.key(key),
+                Some(Layer::Window(asking)) => asking.line.key(key),
                 _ => false,
             };
             if took {
@@ -99,6 +101,7 @@ fn edited(state: &mut State) {
             arrange::arrange(state);
         }
         Some(Layer::Palette(palette)) => palette.index = 0,
+        Some(Layer::Window(asking)) => asking.error = None,
         _ => {}
     }
 }
@@ -131,6 +134,7 @@ pub(super) fn accept(state: &mut State, effects: &mut Vec<Effect>) {
                 act::act(state, action, effects);
             }
         }
+        Some(Layer::Window(_)) => window::accept(state, effects),
         Some(Layer::Themes(_)) => state.layer = None,
         _ => {}
     }
@@ -152,7 +156,7 @@ pub(super) fn step(state: &mut State, by: isize, effects: &mut Vec<Effect>) -> b
                 wear(state, (*name).to_owned(), effects);
             }
         }
-        Some(Layer::Prompt(_)) => {}
+        Some(Layer::Prompt(_) | Layer::Window(_)) => {}
         None => return false,
     }
     keep_inside(state);

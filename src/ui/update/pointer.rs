@@ -1,6 +1,6 @@
 //! The mouse.
 
-use super::{act, arrange, drill, layers, time};
+use super::{act, arrange, drill, flow, layers, time};
 use crate::ui::action::Action;
 use crate::ui::draw::hits::{Gesture, Pointer, Target};
 use crate::ui::msg::Effect;
@@ -34,7 +34,8 @@ fn press(state: &mut State, pointer: Pointer, effects: &mut Vec<Effect>) {
         Some(Target::Popup) => {}
         // A click beside what lies over the page closes it, and does nothing else.
         _ if state.layer.as_ref().is_some_and(|l| !matches!(l, crate::ui::state::layer::Layer::Detail(_))) => layers::close(state, effects),
-        Some(Target::Row(place)) => row(state, place),
+        Some(Target::Row(place)) => row(state, place, effects),
+        Some(Target::Side(side, place)) => flow::pick(state, side, place),
         Some(Target::Column(title)) => {
             let sort = state.place.view().sort;
             let again = sort.column == Some(title);
@@ -48,13 +49,13 @@ fn press(state: &mut State, pointer: Pointer, effects: &mut Vec<Effect>) {
     }
 }
 
-fn row(state: &mut State, place: usize) {
+fn row(state: &mut State, place: usize, effects: &mut Vec<Effect>) {
     arrange::select(state, place);
     let Some(key) = state.place.view().selected else { return };
     let twice = state.clicked.is_some_and(|(last, at)| last == key && state.now.saturating_sub(at) <= DOUBLE);
     state.clicked = (!twice).then_some((key, state.now));
     if twice {
-        drill::enter(state);
+        act::act(state, Action::Enter, effects);
     }
 }
 

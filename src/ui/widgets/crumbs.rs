@@ -102,7 +102,7 @@ pub fn coverage(answer: &Answer, state: &State) -> (String, bool) {
     let gap = whole - seen.observed_ns();
     // Less than a thousandth is the jitter of the last tick.
     let gap = if gap < whole / 1_000 { 0 } else { gap };
-    let kinds = [("exact", seen.exact_ns), ("blocking", seen.blocking_ns), ("sampled", seen.sampled_ns), ("gap", gap)];
+    let kinds = [("sampled", seen.sampled_ns), ("exact", seen.exact_ns), ("blocking", seen.blocking_ns), ("gap", gap)];
     let one = gap == 0 && kinds.iter().filter(|(_, ns)| *ns > 0).count() == 1;
     let parts: Vec<String> = kinds
         .iter()

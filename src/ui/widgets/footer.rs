@@ -34,10 +34,14 @@ impl StatefulWidget for &Footer<'_> {
             let first = short_key(e.action.key(), ascii);
             h.with.map_or_else(|| first.to_owned(), |other| format!("{first}{}", short_key(other.key(), ascii)))
         };
+        // On a page of columns, the cursor's keys lead from one to the next.
+        let label = |e: &crate::ui::action::Entry, h: Hint| {
+            if e.action == crate::ui::action::Action::Left && self.state.has_sides() { "column" } else { h.label }
+        };
         let mut room = usize::from(area.width) + 1;
         // Help and quit always fit; of the others, those that come first.
         let kept: Vec<_> = {
-            let size = |(e, h): &(&'static crate::ui::action::Entry, Hint)| width(&keys(e, *h)) + 1 + h.label.len() + 2;
+            let size = |(e, h): &(&'static crate::ui::action::Entry, Hint)| width(&keys(e, *h)) + 1 + label(e, *h).len() + 2;
             let last: Vec<_> = hints.iter().rev().take(2).rev().copied().collect();
             room = room.saturating_sub(last.iter().map(size).sum());
             let n = hints.len().saturating_sub(2);
@@ -52,7 +56,7 @@ impl StatefulWidget for &Footer<'_> {
         for (entry, hint) in kept {
             let start = x;
             x = put(buf, area, x, area.y, &keys(entry, hint), self.theme.of(Role::HintKey));
-            x = put(buf, area, x + 1, area.y, hint.label, self.theme.of(Role::Hint));
+            x = put(buf, area, x + 1, area.y, label(entry, hint), self.theme.of(Role::Hint));
             hits.add(Rect { x: start, width: x - start, ..area }, Target::Hint(entry.action));
             x += 2;
         }

@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 use ratatui::widgets::{StatefulWidget, Widget};
 
 /// What words mean, on every page.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 12] = [
     (
         "CPU*",
         "no wait reported while a command runs: the session is on CPU, or wants to be, or is in code that has no wait event. The star says that \
@@ -28,6 +28,23 @@ const WORDS: [(&str, &str); 7] = [
         "sampled",
         "every session is looked at so many times a second, and each look stands for the time since the one before. Counts and lengths of single waits are not known from samples and never invented.",
     ),
+    (
+        "exact",
+        "every transition of every session, by a hardware watchpoint on where the server notes the wait: true counts and lengths. It costs the \
+         server some time per transition, so it is a window of seconds that e opens. On the chart: a heavy line on the time axis.",
+    ),
+    (
+        "blocking",
+        "every wait that leaves the CPU, with its true length, by the scheduler's own events: cheaper, but waits that spin are only sampled. On the \
+         chart: a heavy dashed line on the time axis.",
+    ),
+    (
+        "Off-CPU*",
+        "no wait reported, and yet not on the CPU: runnable without one, or asleep where the server has no wait event. Known only where it was \
+         measured, in windows; samples count it as CPU*.",
+    ),
+    ("spin %", "share of a wait's time on the CPU: spinning, or working in the kernel. Only where it was measured."),
+    ("run queue", "time awake and without a CPU: the wait was over, and still the session could not run. Only where it was measured."),
     ("gap", "time that was not observed: hatched on the chart, dots in sparklines. A gap is never counted as zero load."),
     ("time", "of all sessions together, so it can exceed the window's length."),
 ];
@@ -81,13 +98,16 @@ fn lines(page: Page, width: u16, ascii: bool) -> Vec<Line> {
     let mut out = Lines::new(width, Role::Popup, Role::PopupTitle);
     out.heading(&format!("Page {}", page.title()));
     out.text(Role::Popup, page.about());
-    out.heading("Columns");
+    if !matches!(page, Page::Latency | Page::Flow) {
+        out.heading("Columns");
+    }
     match page {
         Page::Time => columns::<ModelRow>(&mut out),
         Page::Events => columns::<EventRow>(&mut out),
         Page::Sessions => columns::<SessionRow>(&mut out),
         Page::Queries => columns::<QueryRow>(&mut out),
         Page::Active => columns::<ActiveRow>(&mut out),
+        Page::Latency | Page::Flow => {}
     }
     out.heading("Words");
     for (word, meaning) in WORDS {

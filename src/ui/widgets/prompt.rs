@@ -1,7 +1,9 @@
-//! The filter prompt: the line being typed, and below or above it what is wrong with it or what could be typed.
+//! Prompts: the line being typed, and below or above it what is wrong with it or what could be typed.
 
+use crate::trace::health::WindowHealth;
 use crate::ui::state::layer::Prompt;
 use crate::ui::state::line::Line;
+use crate::ui::state::window::{Asking, name};
 use crate::ui::text::{put, row, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::theme::role::Role;
@@ -30,16 +32,56 @@ impl Widget for &Bottom<'_> {
             let examples = "class=Lock,IO event=IO:WalSync pid=4711 query=-42 db=shop user!=app kind=client";
             (format!("words narrow the rows ({rows} now); or {examples}"), Role::Prompt)
         };
-        let lines = wrap(&message, usize::from(screen.width.saturating_sub(2)));
-        let height = u16::try_from(lines.len()).unwrap_or(1).min(3) + 1;
-        let area = Rect { y: screen.bottom().saturating_sub(height), height: height.min(screen.height), ..screen };
-        blank(area, buf, self.theme);
-        for (n, text) in (0..height - 1).zip(lines) {
-            let place = row(area, n);
-            put(buf, place, place.x + 1, place.y, text, self.theme.of(role));
-        }
-        line(&self.prompt.line, " /", row(area, height - 1), buf, self.theme);
+        bottom(&message, role, (" /", &self.prompt.line), screen, buf, self.theme);
     }
+}
+
+/// The prompt for an exact or blocking window.
+#[derive(Debug)]
+pub struct Window<'a> {
+    /// What is typed.
+    pub asking: &'a Asking,
+    /// The last window, for what it cost.
+    pub last: Option<&'a WindowHealth>,
+    /// Styles.
+    pub theme: &'a Theme,
+}
+
+impl Widget for &Window<'_> {
+    fn render(self, screen: Rect, buf: &mut Buffer) {
+        let (message, role) = if let Some(error) = &self.asking.error {
+            (crate::ui::format::safe(error).into_owned(), Role::PromptError)
+        } else {
+            let tier = name(self.asking.kind);
+            let other = if tier == "exact" { "blocking" } else { "exact" };
+            let cost = self.last.filter(|w| w.price_ns > 0).map_or_else(String::new, |w| {
+                format!(
+                    " The last one: {} per {}, {:.1} % of a core.",
+                    crate::ui::format::duration(w.price_ns),
+                    super::status::unit(w),
+                    w.overhead_pct
+                )
+            });
+            (
+                format!("{tier} window: how many seconds? Also 2m, or 10 {other}. It slows the server down while it is open.{cost}"),
+                Role::Prompt,
+            )
+        };
+        bottom(&message, role, (" seconds: ", &self.asking.line), screen, buf, self.theme);
+    }
+}
+
+/// A line being typed at the bottom of the screen, with a message above it.
+fn bottom(message: &str, role: Role, (sign, typed): (&str, &Line), screen: Rect, buf: &mut Buffer, theme: &Theme) {
+    let lines = wrap(message, usize::from(screen.width.saturating_sub(2)));
+    let height = u16::try_from(lines.len()).unwrap_or(1).min(3) + 1;
+    let area = Rect { y: screen.bottom().saturating_sub(height), height: height.min(screen.height), ..screen };
+    blank(area, buf, theme);
+    for (n, text) in (0..height - 1).zip(lines) {
+        let place = row(area, n);
+        put(buf, place, place.x + 1, place.y, text, theme.of(role));
+    }
+    line(typed, sign, row(area, height - 1), buf, theme);
 }
 
 fn blank(area: Rect, buf: &mut Buffer, theme: &Theme) {

@@ -2,7 +2,8 @@
 //! left out, the least important first.
 
 use crate::analysis::answer::Answer;
-use crate::trace::health::{Access, Health, Link};
+use crate::trace::health::{Access, Health, Link, WindowHealth};
+use crate::trace::record::Fidelity;
 use crate::ui::format;
 use crate::ui::state::State;
 use crate::ui::state::camera::Hold;
@@ -75,14 +76,19 @@ impl Status<'_> {
         };
         let mut parts = vec![part(0, Role::StatusServer, self.server(answer))];
         let health = &answer.health;
-        if let Some(tier) = tier(answer) {
+        let open = health.window.as_ref().filter(|w| w.open);
+        if let Some(window) = open {
+            parts.extend(window_parts(window).map(|(rank, text)| part(rank, Role::StatusWindow, text)));
+        } else if let Some(tier) = tier(answer) {
             parts.push(part(2, Role::Status, tier));
         }
         let cpus = answer.server.cpus;
         // While nothing comes in, the last figures are not the present ones.
         let current = self.state.trouble().is_none();
         let load = answer.aas().filter(|_| current).map_or_else(|| format::NONE.into(), format::aas);
-        parts.push(part(1, Role::Status, if cpus > 0 { format!("AAS {load} / {cpus} cpu") } else { format!("AAS {load}") }));
+        // It is on the chart as well: what a window costs is more urgent.
+        let rank = if open.is_some() { 2 } else { 1 };
+        parts.push(part(rank, Role::Status, if cpus > 0 { format!("AAS {load} / {cpus} cpu") } else { format!("AAS {load}") }));
         if health.backends > 0 && current {
             parts.push(part(5, Role::Status, format!("{} backends", health.backends)));
         }
@@ -137,6 +143,20 @@ fn tier(answer: &Answer) -> Option<String> {
     Some(text)
 }
 
+/// `EXACT 7 s left`, `412 ns each`, `3.1 % of a core`.
+fn window_parts(window: &WindowHealth) -> impl Iterator<Item = (u8, String)> {
+    let tier = window.tier.name().to_uppercase();
+    let left = window.remaining_s.map_or_else(|| format!("{tier} until closed"), |s| format!("{tier} {s} s left"));
+    let share = format!("{:.1} % of a core", window.overhead_pct);
+    let price = (window.price_ns > 0).then(|| (1, format!("{} each", format::duration(window.price_ns))));
+    [(0, left)].into_iter().chain(price).chain([(0, share)])
+}
+
+/// What a window's price is the price of.
+pub fn unit(window: &WindowHealth) -> &'static str {
+    if window.tier == Fidelity::Blocking { "switch" } else { "transition" }
+}
+
 /// What was lost, when anything was.
 fn losses(health: &Health) -> impl Iterator<Item = String> {
     [
@@ -144,6 +164,8 @@ fn losses(health: &Health) -> impl Iterator<Item = String> {
         ("gaps", health.gaps),
         ("unread", health.unread),
         ("invalid", health.invalid),
+        ("lost", health.window.as_ref().map_or(0, |w| w.lost_records)),
+        ("not followed", health.window.as_ref().filter(|w| w.open).map_or(0, |w| w.unarmed.into())),
     ]
     .into_iter()
     .filter(|(_, n)| *n > 0)

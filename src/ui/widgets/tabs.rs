@@ -24,13 +24,16 @@ impl StatefulWidget for &Tabs<'_> {
 
     fn render(self, area: Rect, buf: &mut Buffer, hits: &mut Hits) {
         let mut x = area.x;
+        // Where not all titles fit, those of other pages are cut.
+        let whole: usize = Page::ALL.iter().map(|p| p.title().len() + 4).sum();
+        let room = if whole > usize::from(area.width) { 4 } else { usize::MAX };
         for page in Page::ALL {
             let start = x;
             let active = page == self.page;
             let key = self.theme.of(if active { Role::TabActive } else { Role::TabKey });
             let text = self.theme.of(if active { Role::TabActive } else { Role::Tab });
             x = put(buf, area, x, area.y, &format!(" {} ", Action::Show(page).key()), key);
-            x = put(buf, area, x, area.y, &format!("{} ", page.title()), text);
+            x = put(buf, area, x, area.y, &format!("{} ", page.title().get(..room).filter(|_| !active).unwrap_or(page.title())), text);
             hits.add(Rect { x: start, width: x - start, ..area }, Target::Tab(page));
         }
     }
