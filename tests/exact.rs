@@ -305,13 +305,13 @@ impl Accounts {
         Following { stop, thread }
     }
 
-    /// What a process had run at an instant, nanoseconds; `None` where no two readings close together enclose it.
-    fn at(&self, pid: i32, at: Ts) -> Option<f64> {
+    /// What a process had run at an instant, nanoseconds, and how much it may be off by; `None` where no two readings close together enclose it.
+    fn at(&self, pid: i32, at: Ts) -> Option<(f64, f64)> {
         let seen = &self.0[&pid];
         let next = seen.partition_point(|(ts, _)| *ts < at);
         let ((from, a), (to, b)) = (*seen.get(next.checked_sub(1)?)?, *seen.get(next)?);
         let part = at.since(from) as f64 / to.since(from).max(1) as f64;
-        (to.since(from) < 6_000_000).then(|| a as f64 + part * (b - a) as f64)
+        (to.since(from) < 30_000_000).then(|| (a as f64 + part * (b - a) as f64, to.since(from) as f64 / 2.0))
     }
 }
 
@@ -343,7 +343,8 @@ fn cpu_time_is_the_kernels() {
         watch.run(Duration::from_millis(300));
         watch.open(kind, None);
         let accounts = Accounts::follow(&pids);
-        watch.run(SECONDS(13));
+        // The rows of a loop are seconds long.
+        watch.run(SECONDS(17));
         let accounts = accounts.finish();
         watch.run(Duration::from_millis(600));
         let health = watch.close();
@@ -353,15 +354,16 @@ fn cpu_time_is_the_kernels() {
         for pid in &pids {
             let rows = &by_session[&session(&watch, *pid).0];
             // Over ten seconds, from one end of a row to another: what a row has on the CPU is not evenly spread over it.
-            let known: Vec<(Ts, f64)> = rows.iter().filter_map(|r| Some((r.span.end, accounts.at(*pid, r.span.end)?))).collect();
-            let ((from, first), (to, last)) = (*known.first().unwrap(), *known.last().unwrap());
+            let known: Vec<(Ts, (f64, f64))> = rows.iter().filter_map(|r| Some((r.span.end, accounts.at(*pid, r.span.end)?))).collect();
+            let ((from, (first, off)), (to, (last, off_too))) = (*known.first().unwrap(), *known.last().unwrap());
             assert!(to.since(from) > 9_000_000_000, "{kind:?} pid {pid}: {known:?}");
             let kernel = (last - first) / 1e6;
             let inside = rows.iter().filter(|r| r.span.start >= from && r.span.end <= to);
             let ours: f64 = inside.map(|r| r.detail.unwrap().cpu_ns as f64 / 1e6).sum();
             println!("{kind:?} pid {pid}: kernel {kernel:.1} ms, ours {ours:.1} ms, {:+.2} %", 100.0 * (ours / kernel - 1.0));
-            // A tick's worth at either end: the kernel updates a running process's account at ticks.
-            assert!((ours - kernel).abs() < 0.01 * kernel + 5.0, "{kind:?}: kernel {kernel} ms, ours {ours} ms");
+            // A tick's worth at either end: the kernel updates a running process's account at ticks. Readings apart from each other enclose more.
+            let slack = 5.0 + (off - 2e6).max(0.0) / 1e6 + (off_too - 2e6).max(0.0) / 1e6;
+            assert!((ours - kernel).abs() < 0.01 * kernel + slack, "{kind:?}: kernel {kernel} ms, ours {ours} ms");
         }
         println!("untold {:.4} %, {health:?}", untold * 100.0);
         assert!(untold < 0.001, "{untold}");
@@ -466,7 +468,8 @@ fn blocking_and_exact_agree() {
         {
             let c = counts.entry(watch.trace.0.catalog().events.name(w.event)).or_default();
             c.0 += 1;
-            c.1 += u64::from(w.ns > w.cpu_ns + w.runq_ns + 2_000);
+            // What the hypervisor takes looks like sleep, a little at a time.
+            c.1 += u64::from(w.ns > w.cpu_ns + w.runq_ns + 20_000);
             c.2 += w.ns;
         }
         counts
@@ -481,7 +484,7 @@ fn blocking_and_exact_agree() {
     for name in ["Client:ClientRead", "Timeout:PgSleep", "Lock:transactionid", "Lock:tuple", "LWLock:WALWrite", "IO:WalSync"] {
         let Some((all, slept, _)) = traps.get(name).copied() else { continue };
         let found = sleeps.get(name).map_or(0, |c| c.0) as f64;
-        // What the hypervisor takes looks like sleep in an exact row; and the two windows do not begin at one moment.
+        // The two windows do not begin at one moment.
         let slack = (all as f64 * 0.001).max(5.0);
         assert!(
             found <= all as f64 + slack && found >= slept as f64 - slack,
