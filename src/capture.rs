@@ -38,6 +38,8 @@ pub trait Capture {
     fn drain(&mut self, feed: &mut Feed, patience: Duration) -> anyhow::Result<Progress>;
     /// Called before a seal: adds what is refreshed with each block rather than with each tick (current SQL of sessions).
     fn refresh(&mut self, feed: &mut Feed);
+    /// Nothing more will be asked of it: what is under way is brought to its end.
+    fn finish(&mut self, _feed: &mut Feed) {}
     /// How its records are made.
     fn fidelity(&self) -> Fidelity;
     /// Its account of itself.

@@ -35,8 +35,10 @@ fn version() -> &'static str {
 /// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// The full-screen picture.
+    /// The full-screen picture: of a running server, or, with -T, of a recording, finished or growing.
     Tui(Box<Live>),
+    /// A recording at a glance: time model, top events, sessions and queries.
+    Dump(Box<Dump>),
     /// What this machine and its servers allow, and what mends what is missing.
     Doctor(Box<Target>),
     /// A private throw-away PostgreSQL with a workload, and the picture on it.
@@ -60,9 +62,9 @@ pub struct Live {
     /// Which server.
     #[command(flatten)]
     pub target: Target,
-    /// View to print, or to open first.
-    #[arg(short = 'V', long, value_enum, default_value_t = View::TimeModel)]
-    pub view: View,
+    /// View to print, or to open first [default: time_model].
+    #[arg(short = 'V', long, value_enum)]
+    pub view: Option<View>,
     /// Order of the active view.
     #[arg(short = 'S', long, value_enum, default_value_t = Sort::WaitTime)]
     pub sort: Sort,
@@ -138,6 +140,16 @@ pub struct Live {
     /// Say on stderr which server is watched, and how.
     #[arg(short, long)]
     pub verbose: bool,
+    /// Recordings.
+    #[command(flatten)]
+    pub recording: Recording,
+}
+
+impl Live {
+    /// The view asked for, else the time model.
+    pub fn view(&self) -> View {
+        self.view.unwrap_or(View::TimeModel)
+    }
 }
 
 /// Default of `--max-overhead`.
@@ -145,6 +157,63 @@ pub const MAX_OVERHEAD: f64 = 25.0;
 
 fn percent(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|p: &f64| *p > 0.0 && p.is_finite()).ok_or_else(|| "not a number above 0".into())
+}
+
+/// Recording into a directory, and looking at one.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Recordings")]
+pub struct Recording {
+    /// Record into this directory; with --replay and tui, look at it.
+    #[arg(short = 'T', long, value_name = "DIR")]
+    pub trace_dir: Option<PathBuf>,
+    /// Record without a screen until stopped (SIGTERM); with --view also print. SIGHUP begins another file.
+    #[arg(long, requires = "trace_dir", conflicts_with_all = ["duration", "count", "replay"])]
+    pub daemon: bool,
+    /// Look at the recording in -T DIR: no root, no PostgreSQL. Prints one table of the whole stretch, or one per --interval.
+    #[arg(long, requires = "trace_dir", conflicts_with_all = ["script", "cumulative"])]
+    pub replay: bool,
+    /// Beginning of what is looked at: 14:02, 2026-11-29 14:02:03, 10m (ago) [default: the beginning].
+    #[arg(long, value_name = "TIME", requires = "trace_dir")]
+    pub from: Option<String>,
+    /// End of what is looked at [default: the newest].
+    #[arg(long, value_name = "TIME", requires = "trace_dir")]
+    pub to: Option<String>,
+    /// Remove recordings older than this many hours; 0 keeps all.
+    #[arg(short = 'R', long, value_name = "HOURS", default_value_t = 24)]
+    pub trace_retention: u64,
+    /// Remove the oldest recordings when all together are larger than this many GiB (0.5 is half of one); 0 keeps all.
+    #[arg(long, value_name = "GIB", default_value_t = 0.0, value_parser = gibibytes)]
+    pub retention_gb: f64,
+    /// Group that may read recordings [default: dba, if there is such a group].
+    #[arg(long, value_name = "GROUP", requires = "trace_dir")]
+    pub trace_group: Option<String>,
+}
+
+fn gibibytes(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|g: &f64| *g >= 0.0 && g.is_finite()).ok_or_else(|| "not a number, 0 or more".into())
+}
+
+/// Flags of the dump.
+#[derive(Debug, Clone, Args)]
+pub struct Dump {
+    /// Trace directory.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Beginning of what is looked at: 14:02, 2026-11-29 14:02:03, 10m (ago) [default: the beginning].
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// End of what is looked at [default: the newest].
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// Only rows that match, for example: class=Lock user=app,web db!=test
+    #[arg(long, value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// text, or json: an object per line.
+    #[arg(short, long, value_enum)]
+    pub format: Option<Format>,
+    /// Time zone of what is shown, for example Europe/Berlin or UTC [default: local].
+    #[arg(long, value_name = "ZONE")]
+    pub tz: Option<String>,
 }
 
 /// Flags of the demo.

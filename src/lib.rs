@@ -31,3 +31,4 @@ pub mod show;
 pub mod store;
 pub mod trace;
 pub mod ui;
+pub mod when;

@@ -129,6 +129,8 @@ pub struct Options {
     pub lightweight: bool,
     /// Zone of the times in text.
     pub zone: TimeZone,
+    /// Rows at most; 0 = as many as the view lists.
+    pub limit: usize,
 }
 
 impl Options {
@@ -146,6 +148,7 @@ impl Options {
             scope: Scope::default(),
             lightweight: false,
             zone: TimeZone::UTC,
+            limit: 0,
         }
     }
 }
@@ -181,7 +184,7 @@ impl Renderer {
         };
         let windows = if o.windows.is_empty() { vec![window] } else { o.windows.iter().map(|ns| up_to_now(*ns)).collect() };
         let about = |ask: Ask, filter: &Filter| -> Vec<Question> {
-            windows.iter().map(|w| Question { filter: filter.clone(), ..Question::new(ask, *w) }).collect()
+            windows.iter().map(|w| Question { filter: filter.clone(), limit: o.limit, ..Question::new(ask, *w) }).collect()
         };
         let mut questions = about(o.view.ask(o.format), &filter);
         questions.extend(match (o.view, o.pid) {

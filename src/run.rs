@@ -1,7 +1,10 @@
 //! One function per command: only wiring.
 
 mod doctor;
+mod dump;
 mod live;
+mod record;
+mod replay;
 mod screen;
 mod text;
 mod wish;
@@ -35,8 +38,9 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        None => picture(&cli.live, format_of(&cli.live)),
-        Some(Command::Tui(live)) => picture(&live, live.format.unwrap_or(Format::Tui)),
+        None => picture(&cli.live, format_of(&cli.live), Looks::AsTold),
+        Some(Command::Tui(live)) => picture(&live, live.format.unwrap_or(Format::Tui), Looks::AtRecording),
+        Some(Command::Dump(flags)) => dump::run(&flags),
         Some(Command::Doctor(target)) => doctor::run(&target),
         #[cfg(all(feature = "capture", target_os = "linux"))]
         Some(Command::Demo(demo)) => demo::run(&demo),
@@ -45,12 +49,28 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
     }
 }
 
-/// The output asked for, else the full screen on a terminal and text elsewhere.
+/// The output asked for, else the full screen on a terminal and text elsewhere. A replay prints.
 fn format_of(flags: &Live) -> Format {
-    flags.format.unwrap_or(if std::io::stdout().is_terminal() { Format::Tui } else { Format::Text })
+    let screen = std::io::stdout().is_terminal() && !flags.recording.replay;
+    flags.format.unwrap_or(if screen { Format::Tui } else { Format::Text })
 }
 
-fn picture(flags: &Live, format: Format) -> Result<ExitCode> {
-    let wish = Wish::new(flags, format)?;
-    if wish.format == Format::Tui { screen::run(&wish) } else { text::run(&wish) }
+/// What a trace directory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// Recorded into, unless `--replay` says otherwise.
+    AsTold,
+    /// Looked at.
+    AtRecording,
+}
+
+fn picture(flags: &Live, format: Format, looks: Looks) -> Result<ExitCode> {
+    let wish = Wish::new(flags, format, looks == Looks::AtRecording)?;
+    if wish.format == Format::Tui {
+        return screen::run(&wish);
+    }
+    if let Some(dir) = wish.recorded() {
+        return replay::run(&wish, dir);
+    }
+    if flags.recording.daemon && flags.view.is_none() { record::daemon(&wish) } else { text::run(&wish) }
 }

@@ -9,6 +9,9 @@ use crate::analysis::{Local, Source};
 use crate::trace::recent::{Batch, Recent};
 
 use anyhow::Context;
+
+pub mod recorded;
+
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;

@@ -18,6 +18,9 @@ pub const SEAL_EVERY: Duration = Duration::from_millis(250);
 /// Batches that may wait for the reader: about a minute.
 const QUEUE: usize = 256;
 
+/// Sees every batch on the capture thread before it is handed over, also those that the reader is too slow for. Must not wait.
+pub type Tap = Box<dyn FnMut(&mut Batch) + Send>;
+
 /// A running capture thread. Dropping it stops the thread and waits for it.
 #[derive(Debug)]
 pub struct Engine {
@@ -28,6 +31,14 @@ pub struct Engine {
 impl Engine {
     /// Starts capturing. Batches come out of the receiver until the capture ends or the engine is dropped.
     pub fn start<C: Capture>(make: impl FnOnce() -> anyhow::Result<C> + Send + 'static) -> anyhow::Result<(Self, Receiver<Batch>)> {
+        Self::tapped(make, None)
+    }
+
+    /// The same, with a tap.
+    pub fn tapped<C: Capture>(
+        make: impl FnOnce() -> anyhow::Result<C> + Send + 'static,
+        tap: Option<Tap>,
+    ) -> anyhow::Result<(Self, Receiver<Batch>)> {
         let (stop, stopped) = bounded(0);
         let (out, batches) = bounded(QUEUE);
         let (ready, outcome) = bounded(1);
@@ -36,7 +47,7 @@ impl Engine {
             .spawn(move || match make() {
                 Ok(capture) => {
                     let _ = ready.send(Ok(()));
-                    run(capture, &out, &stopped);
+                    run(capture, Outbox { tap, ..Outbox::default() }, &out, &stopped);
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -59,8 +70,10 @@ impl Drop for Engine {
 }
 
 /// What could not be handed over yet, and what was lost.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Outbox {
+    tap: Option<Tap>,
+    /// Names that did not reach the reader yet; the tap has them.
     news: Vec<News>,
     dropped_blocks: u64,
     dropped_records: u64,
@@ -70,7 +83,6 @@ impl Outbox {
     /// Seals and hands over. `false` when nobody listens any more.
     fn send(&mut self, capture: &mut impl Capture, feed: &mut Feed, ended: Option<String>, out: &Sender<Batch>) -> bool {
         capture.refresh(feed);
-        self.news.append(&mut feed.news);
         let block = feed.builder.seal().map(Arc::new);
         let intervals = feed.intervals.seal().into_iter().map(Arc::new).collect();
         let mut health = capture.health();
@@ -79,7 +91,14 @@ impl Outbox {
         if let Some(why) = ended {
             health.link = Link::Ended { why };
         }
-        let batch = Batch { block, intervals, news: std::mem::take(&mut self.news), health, clock: capture.clock() };
+        let mut batch = Batch { block, intervals, news: std::mem::take(&mut feed.news), health, clock: capture.clock() };
+        if let Some(tap) = &mut self.tap {
+            tap(&mut batch);
+        }
+        if !self.news.is_empty() {
+            self.news.append(&mut batch.news);
+            std::mem::swap(&mut self.news, &mut batch.news);
+        }
         match out.try_send(batch) {
             Ok(()) => true,
             Err(TrySendError::Disconnected(_)) => false,
@@ -95,9 +114,8 @@ impl Outbox {
     }
 }
 
-fn run(mut capture: impl Capture, out: &Sender<Batch>, stopped: &Receiver<()>) {
+fn run(mut capture: impl Capture, mut outbox: Outbox, out: &Sender<Batch>, stopped: &Receiver<()>) {
     let mut feed = Feed::default();
-    let mut outbox = Outbox::default();
     // The first picture is to be there at once: the first tick is handed over alone.
     let mut due = Instant::now();
     loop {
@@ -118,6 +136,9 @@ fn run(mut capture: impl Capture, out: &Sender<Batch>, stopped: &Receiver<()>) {
             due = Instant::now() + SEAL_EVERY;
         }
         if !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Empty)) {
+            // The last quarter of a second is recorded, too.
+            capture.finish(&mut feed);
+            outbox.send(&mut capture, &mut feed, Some(String::new()), out);
             return;
         }
     }

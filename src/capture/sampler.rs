@@ -387,6 +387,10 @@ impl Capture for Sampler {
         self.health.rss_bytes = sys::resident_bytes();
     }
 
+    fn finish(&mut self, feed: &mut Feed) {
+        self.close(&Reason::Ended, feed);
+    }
+
     fn fidelity(&self) -> Fidelity {
         Fidelity::Sampled
     }

@@ -71,6 +71,8 @@ pub enum Reason {
     TooDear(u64),
     /// The server went away.
     ServerGone,
+    /// This program ended.
+    Ended,
 }
 
 impl std::fmt::Display for Reason {
@@ -82,6 +84,7 @@ impl std::fmt::Display for Reason {
                 write!(f, "it cost the server {}.{} % of one core, above --max-overhead", tenths / 10, tenths % 10)
             }
             Self::ServerGone => f.write_str("the server stopped"),
+            Self::Ended => f.write_str("pg_wait_tracer ended"),
         }
     }
 }

@@ -12,7 +12,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode> {
     let mut live = flags.live.clone();
     live.target.pid = Some(demo.postmaster);
     live.target.pgdata = None;
-    let outcome = super::picture(&live, super::format_of(&live));
+    let outcome = super::picture(&live, super::format_of(&live), super::Looks::AsTold);
     drop(demo);
     outcome
 }

@@ -1,12 +1,14 @@
 //! Where batches come from: a running server or a scenario file. Opens it, waits for the first picture, checks the filter against its names.
 
+use super::record;
 use super::wish::Wish;
 use crate::analysis::question::{Ask, Question};
 use crate::analysis::{Local, Source};
 use crate::capture::command::Command;
-use crate::capture::engine::Engine;
+use crate::capture::engine::{Engine, Tap};
 use crate::capture::script::Script;
 use crate::capture::script::scenario::Scenario;
+use crate::store::writer::Writer;
 use crate::trace::Trace;
 use crate::trace::clock::Window;
 use crate::trace::health::Link;
@@ -16,6 +18,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 #[cfg(all(feature = "capture", target_os = "linux"))]
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Why there is no live picture in a build without capture.
@@ -28,26 +34,45 @@ const MEMORY: usize = 192 << 20;
 /// How long the first picture may take.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// A trace that grows.
+/// A capture under way, and what writes it to disk.
 #[derive(Debug)]
-pub struct Opened {
-    /// What was captured so far.
-    pub trace: Local<Recent>,
+pub struct Capturing {
     /// What comes.
     pub batches: Receiver<Batch>,
     /// Dropping it ends the capture.
     pub engine: Engine,
     /// Opens and closes windows; nobody listens when a scenario is played or the build cannot capture.
     pub commands: Sender<Command>,
+    /// The writer, when there is a directory to record into. End the capture first, then it: [`record::finish`].
+    pub recorder: Option<Arc<Writer>>,
+}
+
+/// A trace that grows.
+#[derive(Debug)]
+pub struct Opened {
+    /// What was captured so far.
+    pub trace: Local<Recent>,
+    /// Where it comes from.
+    pub capturing: Capturing,
+}
+
+/// Starts what the wish names. `None`: told to stop while waiting for the server. The directory is taken first: what cannot be recorded is not captured.
+pub fn start(wish: &Wish, stop: &AtomicBool) -> Result<Option<Capturing>> {
+    let recorder = record::writer(wish)?;
+    let dir = wish.flags.recording.trace_dir.as_deref().unwrap_or(Path::new(""));
+    let tap = recorder.as_ref().map(|writer| record::tap(writer, dir));
+    let (commands, inbox) = unbounded();
+    let started = match &wish.flags.script {
+        Some(file) => Some(play(file, tap)?),
+        None => watch(wish, inbox, tap, stop)?,
+    };
+    Ok(started.map(|(engine, batches)| Capturing { batches, engine, commands, recorder }))
 }
 
 /// Opens what the wish names, and waits for the first batch.
 pub fn open(wish: &Wish) -> Result<Opened> {
-    let (commands, inbox) = unbounded();
-    let (engine, batches) = match &wish.flags.script {
-        Some(file) => play(file)?,
-        None => watch(wish, inbox)?,
-    };
+    let Some(capturing) = start(wish, &AtomicBool::new(false))? else { bail!("told to stop") };
+    let batches = &capturing.batches;
     let mut trace = Local(Recent::new(MEMORY));
     while trace.0.extent().is_none() {
         match batches.recv_timeout(FIRST) {
@@ -67,29 +92,54 @@ pub fn open(wish: &Wish) -> Result<Opened> {
     if let Some(why) = &trace.0.health().window_error {
         eprintln!("pg_wait_tracer: no window: {why}; sampling goes on");
     }
-    Ok(Opened { trace, batches, engine, commands })
+    Ok(Opened { trace, capturing })
 }
 
-fn play(file: &Path) -> Result<(Engine, Receiver<Batch>)> {
+fn play(file: &Path, tap: Option<Tap>) -> Result<(Engine, Receiver<Batch>)> {
     let script = Script::live(Scenario::load(file)?);
-    Engine::start(move || Ok(script))
+    Engine::tapped(move || Ok(script), tap)
+}
+
+/// How often a daemon looks whether its server is there.
+#[cfg(all(feature = "capture", target_os = "linux"))]
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The server to watch. A daemon of a data directory waits for its server; `None`: told to stop meanwhile.
+#[cfg(all(feature = "capture", target_os = "linux"))]
+fn find(wish: &Wish, stop: &AtomicBool) -> Result<Option<crate::pg::discover::Postmaster>> {
+    use crate::pg::discover;
+    let target = &wish.flags.target;
+    let waits = wish.flags.recording.daemon && target.pid.is_none() && target.pgdata.is_some();
+    let mut told = false;
+    loop {
+        match discover::choose(target.pid, target.pgdata.as_deref()) {
+            Err(discover::NotFound::Several(servers)) if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() => {
+                return Ok(Some(pick(servers)?));
+            }
+            Err(why) if waits => {
+                if !std::mem::replace(&mut told, true) {
+                    eprintln!("pg_wait_tracer: {why}; waiting for it");
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                std::thread::sleep(LOOK);
+            }
+            found => return Ok(Some(found?)),
+        }
+    }
 }
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
-fn watch(wish: &Wish, commands: Receiver<Command>) -> Result<(Engine, Receiver<Batch>)> {
+fn watch(wish: &Wish, commands: Receiver<Command>, tap: Option<Tap>, stop: &AtomicBool) -> Result<Option<(Engine, Receiver<Batch>)>> {
     use crate::capture::command::Kind;
     use crate::capture::sampler::{Options, Sampler};
     use crate::capture::support::{Machine, Target, plan};
     use crate::capture::window::Rules;
     use crate::cli::{Access, Mode};
-    use crate::pg::discover;
     use crate::pg::memory::Reach;
 
-    let target = &wish.flags.target;
-    let postmaster = match discover::choose(target.pid, target.pgdata.as_deref()) {
-        Err(discover::NotFound::Several(servers)) if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() => pick(servers)?,
-        found => found?,
-    };
+    let Some(postmaster) = find(wish, stop)? else { return Ok(None) };
     let reach = match wish.flags.access {
         Access::Auto => Reach::Auto,
         Access::Map => Reach::Map,
@@ -119,7 +169,7 @@ fn watch(wish: &Wish, commands: Receiver<Command>) -> Result<(Engine, Receiver<B
         ..Rules::default()
     };
     let options = Options { rules, standing, commands: Some(commands), ..Options::new(postmaster, Some(plan.rate_hz), plan.reach) };
-    Engine::start(move || Sampler::start(options))
+    Engine::tapped(move || Sampler::start(options), tap).map(Some)
 }
 
 /// Lists the servers and asks which one.
@@ -143,6 +193,6 @@ fn pick(servers: Vec<crate::pg::discover::Postmaster>) -> Result<crate::pg::disc
 }
 
 #[cfg(not(all(feature = "capture", target_os = "linux")))]
-fn watch(_: &Wish, _: Receiver<Command>) -> Result<(Engine, Receiver<Batch>)> {
+fn watch(_: &Wish, _: Receiver<Command>, _: Option<Tap>, _: &AtomicBool) -> Result<Option<(Engine, Receiver<Batch>)>> {
     bail!(NO_CAPTURE)
 }

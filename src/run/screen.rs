@@ -1,10 +1,13 @@
 //! The full screen: a live trace, its session worker, and the screen on them.
 
-use super::live::{self, Opened};
+use super::live::{self, Capturing, Opened};
+use super::record;
 use super::wish::Wish;
 use crate::cli::{Color, Live, Mode, View, WindowTier};
+use crate::session::recorded::Recorded;
 use crate::session::{Kind, Worker};
 use crate::trace::clock::SECOND;
+use crate::ui::state::Start;
 use crate::ui::state::window::Windows;
 use crate::ui::{self, Options, Outcome};
 use anyhow::Result;
@@ -20,31 +23,22 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         return Err(super::Usage("the full screen needs a terminal: use --format text, json or csv in a pipe".into()).into());
     }
     ui::theme::Theme::check(wish.theme.as_deref().unwrap_or("auto")).map_err(|e| super::Usage(format!("{e:#}")))?;
-    let Opened { trace, batches, engine, commands } = live::open(wish)?;
     let (news, inbox) = ui::channel();
-    let worker = Worker::live(trace, batches, move |reply| {
+    let reply = move |reply| {
         // The screen is gone: the worker is about to be told.
         let _ = news.send(ui::msg::Msg::Reply(reply));
-    })?;
-    let worker = worker.with_commands(commands);
+    };
+    let mut start = start(wish);
+    let (worker, engine, recorder) = if let Some(dir) = wish.recorded() {
+        let recorded = Recorded::open(dir)?;
+        look(&mut start, wish, &recorded)?;
+        (Worker::live(recorded, crossbeam_channel::never(), reply)?, None, None)
+    } else {
+        let Opened { trace, capturing: Capturing { batches, engine, commands, recorder } } = live::open(wish)?;
+        (Worker::live(trace, batches, reply)?.with_commands(commands), Some(engine), recorder)
+    };
     let options = Options {
-        start: ui::state::Start {
-            page: match wish.flags.view {
-                View::TimeModel => ui::pages::Page::Time,
-                View::SystemEvent => ui::pages::Page::Events,
-                View::Histogram => ui::pages::Page::Latency,
-                View::Flow => ui::pages::Page::Flow,
-                View::SessionEvent => ui::pages::Page::Sessions,
-                View::QueryEvent => ui::pages::Page::Queries,
-                View::Active => ui::pages::Page::Active,
-            },
-            filter: wish.filter.clone(),
-            window: FIRST_WINDOW,
-            zone: wish.zone.clone(),
-            ascii: wish.ascii,
-            windows: windows(&wish.flags),
-            ..ui::state::Start::default()
-        },
+        start,
         theme: wish.theme.clone().unwrap_or_else(|| "auto".into()),
         color: match wish.color {
             Color::Auto => ui::theme::ColorMode::Auto,
@@ -55,11 +49,43 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     };
     let outcome = ui::run(options, worker, inbox)?;
     drop(engine);
+    record::finish(recorder)?;
     match outcome {
         Outcome::Quit | Outcome::Signal(_) => Ok(ExitCode::SUCCESS),
         Outcome::Ended(why) if why.is_empty() => Ok(ExitCode::SUCCESS),
         Outcome::Ended(why) | Outcome::Broken(why) => anyhow::bail!("{why}"),
     }
+}
+
+/// What the screen starts with.
+fn start(wish: &Wish) -> Start {
+    Start {
+        page: match wish.flags.view() {
+            View::TimeModel => ui::pages::Page::Time,
+            View::SystemEvent => ui::pages::Page::Events,
+            View::Histogram => ui::pages::Page::Latency,
+            View::Flow => ui::pages::Page::Flow,
+            View::SessionEvent => ui::pages::Page::Sessions,
+            View::QueryEvent => ui::pages::Page::Queries,
+            View::Active => ui::pages::Page::Active,
+        },
+        filter: wish.filter.clone(),
+        window: FIRST_WINDOW,
+        zone: wish.zone.clone(),
+        ascii: wish.ascii,
+        windows: windows(&wish.flags),
+        ..Start::default()
+    }
+}
+
+/// A recording that grows is followed; else all of it, or the stretch asked for, is looked at.
+fn look(start: &mut Start, wish: &Wish, recorded: &Recorded) -> Result<()> {
+    start.windows = Windows::Never("this is a recording; its recorder opens them".into());
+    let range = super::replay::range(wish.range(), &wish.zone, recorded)?;
+    if range.chosen || !recorded.grows() {
+        start.span = Some(range.span);
+    }
+    Ok(())
 }
 
 /// Which exact and blocking windows can be opened by hand.

@@ -1,16 +1,16 @@
 //! Text, JSON and CSV per interval. The window of each interval begins where the one before ended, and is printed when its end has been observed, so
 //! that a session blocked all the time has exactly the interval's length.
 
-use super::live::{self, Opened};
+use super::live::{self, Capturing, Opened};
+use super::record::{self, Herald};
 use super::wish::Wish;
+use crate::analysis::Source;
 use crate::analysis::answer::Answer;
-use crate::analysis::{Local, Source};
 use crate::cli;
 use crate::render::{Format, Options, Renderer, Scope, Sort, View};
 use crate::trace::Trace;
 use crate::trace::clock::{SECOND, Span, Ts, Window};
 use crate::trace::health::Link;
-use crate::trace::recent::Recent;
 use crate::trace::record::QueryId;
 use anyhow::{Context, Result};
 use crossbeam_channel::RecvTimeoutError;
@@ -38,13 +38,13 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     let began = Instant::now();
     let start = opened.trace.0.extent().map(|e| e.end).unwrap_or_default();
     let mut renderer = Renderer::new(options(wish));
-    let mut told = Link::Attached;
+    let mut herald = Herald::default();
     let last = last_interval(wish);
     for n in 1..=last {
         let length = wish.flags.duration.map_or(u64::MAX, |d| u64::from(d) * SECOND).min(n * wish.interval_ns);
         let end = start + length;
         let deadline = began + Duration::from_nanos(length) + GRACE;
-        let reached = wait(&mut opened, end, deadline, &stop, &mut told);
+        let reached = wait(&mut opened, end, deadline, &stop, &mut herald);
         let observed = opened.trace.0.extent().map(|e| e.end).unwrap_or_default();
         let interval = Span::new(start + (n - 1) * wish.interval_ns, if reached == Reached::Ended { observed.min(end) } else { end });
         if reached == Reached::Stopped || interval.is_empty() {
@@ -57,14 +57,17 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
             break;
         }
     }
-    match &opened.trace.0.health().link {
+    let Opened { trace, capturing: Capturing { engine, recorder, .. } } = opened;
+    drop(engine);
+    record::finish(recorder)?;
+    match &trace.0.health().link {
         Link::Ended { why } if !why.is_empty() => anyhow::bail!("{why}"),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
 /// How many intervals to print.
-fn last_interval(wish: &Wish) -> u64 {
+pub(super) fn last_interval(wish: &Wish) -> u64 {
     let by_count = wish.flags.count.map_or(u64::MAX, u64::from);
     let by_duration = wish.flags.duration.map_or(u64::MAX, |d| (u64::from(d) * SECOND).div_ceil(wish.interval_ns));
     by_count.min(by_duration)
@@ -81,7 +84,7 @@ enum Reached {
 }
 
 /// Takes in batches until the interval's end has been observed.
-fn wait(opened: &mut Opened, end: Ts, deadline: Instant, stop: &AtomicBool, told: &mut Link) -> Reached {
+fn wait(opened: &mut Opened, end: Ts, deadline: Instant, stop: &AtomicBool, herald: &mut Herald) -> Reached {
     loop {
         if stop.load(Ordering::Relaxed) {
             return Reached::Stopped;
@@ -89,35 +92,23 @@ fn wait(opened: &mut Opened, end: Ts, deadline: Instant, stop: &AtomicBool, told
         if opened.trace.0.extent().is_some_and(|e| e.end >= end) || Instant::now() >= deadline {
             return Reached::End;
         }
-        match opened.batches.recv_deadline(deadline.min(Instant::now() + POLL)) {
+        match opened.capturing.batches.recv_deadline(deadline.min(Instant::now() + POLL)) {
             Ok(batch) => opened.trace.0.absorb(batch),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Reached::Ended,
         }
-        tell(&opened.trace.0.health().link, told);
-    }
-}
-
-/// Says once on stderr when the server goes away, and when it is back.
-fn tell(link: &Link, told: &mut Link) {
-    if std::mem::discriminant(link) != std::mem::discriminant(told) {
-        match link {
-            Link::Waiting { why } => eprintln!("pg_wait_tracer: {why}"),
-            Link::Attached => eprintln!("pg_wait_tracer: the server is back"),
-            Link::Starting | Link::Ended { .. } => {}
-        }
-        told.clone_from(link);
+        herald.hear(opened.trace.0.health());
     }
 }
 
 /// What is printed of one interval, asked and answered.
-fn answers(trace: &mut Local<Recent>, renderer: &Renderer, window: Span) -> Result<Vec<Answer>> {
+pub(super) fn answers(trace: &mut impl Source, renderer: &Renderer, window: Span) -> Result<Vec<Answer>> {
     renderer.questions(Window::Fixed(window)).iter().map(|q| trace.ask(q)).collect()
 }
 
-fn options(wish: &Wish) -> Options {
+pub(super) fn options(wish: &Wish) -> Options {
     let flags = &wish.flags;
-    let view = match flags.view {
+    let view = match flags.view() {
         cli::View::TimeModel => View::TimeModel,
         cli::View::SystemEvent => View::SystemEvent,
         cli::View::SessionEvent => View::SessionEvent,
@@ -148,5 +139,6 @@ fn options(wish: &Wish) -> Options {
         scope: if flags.cumulative { Scope::Cumulative } else { Scope::Interval },
         lightweight: flags.lightweight,
         zone: wish.zone.clone(),
+        limit: 0,
     }
 }

@@ -9,6 +9,7 @@ use crate::trace::record::QueryId;
 use crate::ui::theme::Theme;
 use anyhow::{Context, Result};
 use jiff::tz::TimeZone;
+use std::path::Path;
 
 /// Seconds per interval unless said otherwise.
 const INTERVAL: u32 = 5;
@@ -43,22 +44,20 @@ pub struct Wish {
     pub ascii: bool,
     /// Whether the mouse is used.
     pub mouse: bool,
+    /// Whether the trace directory is looked at rather than recorded into.
+    pub looks: bool,
 }
 
 impl Wish {
     /// Checks the flags, and takes from the configuration file what they leave open.
-    pub fn new(flags: &Live, format: Format) -> Result<Self> {
+    pub fn new(flags: &Live, format: Format, looks: bool) -> Result<Self> {
         let config = Config::load()?;
+        let looks = recordings(flags, format, looks)?;
         let windows = flags.window.as_deref().map(windows).transpose()?.unwrap_or_default();
         let interval_ns = interval(flags.interval, config.interval, &windows)?;
-        let zone = match flags.tz.as_ref().or(config.tz.as_ref()) {
-            Some(name) => {
-                TimeZone::get(name).map_err(|_| Usage(format!("unknown time zone '{name}': use a name such as Europe/Berlin or UTC")))?
-            }
-            None => TimeZone::system(),
-        };
+        let zone = zone(flags.tz.as_ref().or(config.tz.as_ref()))?;
         modes(flags, format)?;
-        if !windows.is_empty() && matches!(flags.view, View::SessionEvent | View::Active) && format != Format::Tui {
+        if !windows.is_empty() && matches!(flags.view(), View::SessionEvent | View::Active) && format != Format::Tui {
             return Err(Usage("--window goes with the views time_model, system_event, query_event, histogram and flow".into()).into());
         }
         let theme = flags.theme.clone().or(config.theme);
@@ -78,7 +77,46 @@ impl Wish {
             ascii: flags.ascii || config.ascii,
             mouse: !flags.no_mouse && config.mouse.unwrap_or(true),
             flags: flags.clone(),
+            looks,
         })
+    }
+
+    /// The recording to look at.
+    pub fn recorded(&self) -> Option<&Path> {
+        self.flags.recording.trace_dir.as_deref().filter(|_| self.looks)
+    }
+
+    /// The stretch of it, as typed.
+    pub fn range(&self) -> (Option<&str>, Option<&str>) {
+        (self.flags.recording.from.as_deref(), self.flags.recording.to.as_deref())
+    }
+}
+
+/// Refuses what does not go together about recordings. True: one is looked at.
+fn recordings(flags: &Live, format: Format, tui: bool) -> Result<bool> {
+    let r = &flags.recording;
+    let looks = r.replay || (tui && r.trace_dir.is_some());
+    let text = if r.daemon && (tui || format == Format::Tui) {
+        "--daemon has no screen: leave it out to record with one, or leave out tui"
+    } else if !looks && (r.from.is_some() || r.to.is_some()) {
+        "--from and --to choose what of a recording is looked at: they go with --replay and with tui -T DIR"
+    } else if looks && flags.mode != Mode::Sampled {
+        "--mode says how waits are captured, and a recording is captured already: leave it out"
+    } else if looks && (flags.sample_rate.is_some() || flags.target.pid.is_some() || flags.script.is_some()) {
+        "a recording is looked at, no server: leave out --pid, --sample-rate and --script"
+    } else {
+        return Ok(looks);
+    };
+    Err(Usage(text.into()).into())
+}
+
+/// A zone by its name, else the machine's.
+pub fn zone(name: Option<&String>) -> Result<TimeZone> {
+    match name {
+        Some(name) => {
+            TimeZone::get(name).map_err(|_| Usage(format!("unknown time zone '{name}': use a name such as Europe/Berlin or UTC")).into())
+        }
+        None => Ok(TimeZone::system()),
     }
 }
 
@@ -118,7 +156,7 @@ fn queries(flags: &Live) -> Result<()> {
         (false, true) => "--skip-query-id",
         (false, false) => return Ok(()),
     };
-    if flags.view == View::QueryEvent {
+    if flags.view() == View::QueryEvent {
         return Err(Usage(format!("{without} records no queries, and --view query_event shows nothing else: leave out one of them")).into());
     }
     if flags.query_id.is_some() {

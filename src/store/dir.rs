@@ -5,7 +5,7 @@
 //! until a question needs their content. Names are those of the window last given to [`Dir::narrow`].
 
 use super::cache::Cache;
-use super::file::{File, Group, Hole, Index};
+use super::file::{File, Group, Index};
 use super::names;
 use super::roster::Roster;
 use crate::trace::Trace;
@@ -27,6 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod decode;
 mod learn;
+
+pub use super::file::Hole;
 
 /// How a directory is read.
 #[derive(Debug, Clone, Copy)]
@@ -266,6 +268,17 @@ impl Dir {
             holes.extend(all.filter(|h| touches(h.span, window)));
         }
         holes
+    }
+
+    /// Whether the newest file is not finished: a recorder writes it, or died.
+    pub fn grows(&self) -> bool {
+        self.files.last().is_some_and(|e| e.growing)
+    }
+
+    /// How many files are read, and their bytes together.
+    pub fn size(&self) -> (usize, u64) {
+        let bytes = self.files.iter().filter_map(|e| Some(fs::metadata(&e.file.path).ok()?.len())).sum();
+        (self.files.len(), bytes)
     }
 
     /// Bytes of decoded blocks in memory.

@@ -74,6 +74,22 @@ pub struct Health {
     pub window: Option<WindowHealth>,
     /// Why the window that was asked for last could not be opened; `None` when it could.
     pub window_error: Option<String>,
+    /// The directory this is recorded into, or was read from; `None` when it is in memory only.
+    #[serde(default)]
+    pub recording: Option<Recording>,
+}
+
+/// A trace directory, and what of the recording is not in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// Its path on the machine that holds it.
+    pub dir: String,
+    /// One line: why nothing is being written now. `None`: all is well, or it is only read.
+    pub error: Option<String>,
+    /// Records that were not written.
+    pub lost_records: u64,
+    /// A line each: files that are not read, stretches of the window that were not written or are damaged.
+    pub notes: Vec<String>,
 }
 
 /// Account of an exact or blocking window.

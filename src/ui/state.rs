@@ -95,6 +95,8 @@ pub struct Start {
     pub filter: Filter,
     /// Length of the window, nanoseconds.
     pub window: u64,
+    /// The stretch to stand still on; `None` follows time.
+    pub span: Option<Span>,
     /// What stands first in the status line when the server has no name yet.
     pub title: String,
     /// Only ASCII.
@@ -115,6 +117,7 @@ impl Default for Start {
             page: Page::Time,
             filter: Filter::default(),
             window: 300 * SECOND,
+            span: None,
             title: String::new(),
             ascii: false,
             at_end: AtEnd::Stay,
@@ -199,7 +202,7 @@ impl State {
             pulse: Pulse::default(),
             place: Place::new(start.page, start.filter.clone()),
             history: Vec::new(),
-            camera: Camera::live(start.window),
+            camera: Camera::at(start.window, start.span),
             cursor: None,
             drag: None,
             panes: Default::default(),

@@ -99,6 +99,13 @@ fn standing(answer: &Answer) -> Vec<String> {
         lines.push(format!("No window: {}; sampling goes on.", show::safe(why)));
     }
     lines.extend(h.window.as_ref().map(of_window));
+    if let Some(r) = &h.recording {
+        lines.extend(r.error.iter().map(|why| format!("Not recording: {}.", show::safe(why))));
+        if r.lost_records > 0 {
+            lines.push(format!("Not in the recording: {} records.", r.lost_records));
+        }
+        lines.extend(r.notes.iter().map(|note| format!("{}.", show::safe(note))));
+    }
     lines
 }
 

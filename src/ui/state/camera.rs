@@ -36,6 +36,15 @@ impl Camera {
         Self { length: length.max(SHORTEST), hold: Hold::Live, before: Vec::new() }
     }
 
+    /// Stands still on a stretch, if there is one, else follows.
+    pub fn at(length: u64, span: Option<Span>) -> Self {
+        let mut this = Self::live(length);
+        if let Some(span) = span {
+            this.still(span);
+        }
+        this
+    }
+
     /// The stretch it stands still on.
     pub fn held(&self) -> Option<Span> {
         match self.hold {

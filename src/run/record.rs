@@ -1,0 +1,175 @@
+//! Recording: the writer beside a live capture, and the daemon, which only records.
+
+use super::live::{self, Capturing};
+use super::wish::Wish;
+use crate::capture::engine::Tap;
+use crate::store::access::{self, Access};
+use crate::store::pen::Settings;
+use crate::store::retain::Limits;
+use crate::store::writer::Writer;
+use crate::trace::health::{Health, Link, Recording};
+use anyhow::{Result, bail};
+use crossbeam_channel::RecvTimeoutError;
+use jiff::tz::TimeZone;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Readable by this group where it exists.
+const GROUP: &str = "dba";
+/// How often signals are looked at.
+const POLL: Duration = Duration::from_millis(100);
+const GIB: f64 = 1_073_741_824.0;
+
+/// Starts the writer that `-T` asks for. `None`: nothing is to be recorded.
+pub fn writer(wish: &Wish) -> Result<Option<Arc<Writer>>> {
+    let flags = &wish.flags.recording;
+    let Some(dir) = &flags.trace_dir else { return Ok(None) };
+    let group = match &flags.trace_group {
+        Some(name) => match access::group(name) {
+            Some(gid) => Some(gid),
+            None => bail!("--trace-group {name}: there is no such group on this machine: make it, or name another"),
+        },
+        None => access::group(GROUP),
+    };
+    let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+    // Files are called after the hours of this machine, whatever zone is shown.
+    let settings = Settings { dir: dir.clone(), access: Access { group }, zone: TimeZone::system(), run };
+    let limits = Limits { hours: flags.trace_retention, bytes: (flags.retention_gb * GIB) as u64 };
+    let writer = Writer::start(settings, limits)?;
+    if let Some(what) = writer.status().recovered {
+        eprintln!("pg_wait_tracer: {what}");
+    }
+    Ok(Some(Arc::new(writer)))
+}
+
+/// Hands every batch to the writer, and what the writer says of itself to the viewer.
+pub fn tap(writer: &Arc<Writer>, dir: &std::path::Path) -> Tap {
+    let (writer, dir) = (Arc::clone(writer), dir.display().to_string());
+    Box::new(move |batch| {
+        writer.absorb(batch);
+        let status = writer.status();
+        batch.health.recording =
+            Some(Recording { dir: dir.clone(), error: status.error, lost_records: status.lost_records, notes: Vec::new() });
+    })
+}
+
+/// Says on stderr, once each, what changes: the server goes and comes back, windows open and close, recording fails and goes on.
+#[derive(Debug, Default)]
+pub struct Herald {
+    last: Health,
+}
+
+impl Herald {
+    /// Looks at the newest account.
+    pub fn hear(&mut self, health: &Health) {
+        for line in self.lines(health) {
+            eprintln!("pg_wait_tracer: {line}");
+        }
+        self.last.clone_from(health);
+    }
+
+    fn lines(&self, health: &Health) -> Vec<String> {
+        let mut lines = Vec::new();
+        let last = &self.last;
+        match (&last.link, &health.link) {
+            (Link::Waiting { .. }, Link::Attached) => lines.push("the server is back".to_owned()),
+            (Link::Waiting { .. }, Link::Waiting { .. }) => {}
+            (_, Link::Waiting { why }) => lines.push(why.clone()),
+            _ => {}
+        }
+        if let Some(why) = health.window_error.as_ref().filter(|why| last.window_error.as_ref() != Some(*why)) {
+            lines.push(format!("no window: {why}; sampling goes on"));
+        }
+        let open = |h: &Health| h.window.as_ref().is_some_and(|w| w.open);
+        match &health.window {
+            Some(w) if w.open && !open(last) => lines.push(format!("{} window open", w.tier.name())),
+            Some(w) if !w.open && open(last) => lines.push(format!("{} window closed: {}", w.tier.name(), w.reason)),
+            _ => {}
+        }
+        let error = |h: &Health| h.recording.as_ref().and_then(|r| r.error.clone());
+        match (error(last), error(health)) {
+            (None, Some(why)) => lines.push(format!("NOT RECORDING: {why}; it goes on by itself when that is mended")),
+            (Some(_), None) => {
+                let lost = health.recording.as_ref().map_or(0, |r| r.lost_records);
+                lines.push(format!("recording again; {lost} records were lost so far"));
+            }
+            _ => {}
+        }
+        lines
+    }
+}
+
+/// Records until a signal, or the end of the capture.
+pub fn daemon(wish: &Wish) -> Result<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let rotate = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    signal_hook::flag::register(SIGHUP, Arc::clone(&rotate))?;
+    let Some(Capturing { batches, engine, recorder, .. }) = live::start(wish, &stop)? else { return Ok(ExitCode::SUCCESS) };
+    if let Some(dir) = &wish.flags.recording.trace_dir {
+        eprintln!("pg_wait_tracer: recording into {}", dir.display());
+    }
+    let mut herald = Herald::default();
+    while !stop.load(Ordering::Relaxed) {
+        match batches.recv_timeout(POLL) {
+            Ok(batch) => herald.hear(&batch.health),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if rotate.swap(false, Ordering::Relaxed)
+            && let Some(writer) = &recorder
+        {
+            writer.rotate();
+        }
+    }
+    drop(engine);
+    batches.try_iter().for_each(|batch| herald.hear(&batch.health));
+    finish(recorder)?;
+    match &herald.last.link {
+        Link::Ended { why } if !why.is_empty() => bail!("{why}"),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Writes what is still to be written. The capture must have ended.
+pub fn finish(recorder: Option<Arc<Writer>>) -> Result<()> {
+    let Some(writer) = recorder.and_then(Arc::into_inner) else { return Ok(()) };
+    match writer.stop() {
+        status if status.error.is_some() => bail!("{}", status.error.unwrap_or_default()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_is_said_once() {
+        let with = |link: Link, error: Option<&str>| Health {
+            link,
+            recording: Some(Recording { error: error.map(Into::into), lost_records: 7, ..Recording::default() }),
+            ..Health::default()
+        };
+        let away = || Link::Waiting { why: "the server has stopped".into() };
+        let mut herald = Herald::default();
+        let mut said = |h: Health| {
+            let lines = herald.lines(&h);
+            herald.last = h;
+            lines
+        };
+        assert!(said(with(Link::Attached, None)).is_empty());
+        assert_eq!(said(with(away(), None)), ["the server has stopped"]);
+        assert!(said(with(away(), None)).is_empty());
+        assert_eq!(said(with(Link::Attached, None)), ["the server is back"]);
+        let full = said(with(Link::Attached, Some("no space")));
+        assert!(full.len() == 1 && full[0].starts_with("NOT RECORDING: no space"), "{full:?}");
+        assert!(said(with(Link::Attached, Some("no space"))).is_empty());
+        assert_eq!(said(with(Link::Attached, None)), ["recording again; 7 records were lost so far"]);
+    }
+}
