@@ -98,8 +98,16 @@ impl Source for Recorded {
         let window = question.window.resolve(self.dir.extent());
         self.dir.narrow(window);
         let mut answer = answer(&self.dir, question)?;
-        if !self.grows() && !matches!(answer.health.link, Link::Ended { .. }) {
-            answer.health.link = Link::Ended { why: String::new() };
+        let health = &mut answer.health;
+        if !self.grows() && !matches!(health.link, Link::Ended { .. }) {
+            health.link = Link::Ended { why: String::new() };
+        }
+        if let Some(w) = health.window.as_mut().filter(|w| w.open && matches!(health.link, Link::Ended { .. })) {
+            (w.open, w.reason) = (false, "the recorder ended".into());
+        }
+        if window.end < self.extent().end {
+            // The account is of the present.
+            (health.window, health.window_error) = (None, None);
         }
         answer.health.recording =
             Some(Recording { dir: self.path.display().to_string(), notes: self.notes(window), ..Recording::default() });

@@ -49,6 +49,8 @@ pub enum Action {
     ZoomOut,
     /// The window before the last zoom or move.
     LastWindow,
+    /// Go to a moment.
+    Jump,
     /// Open an exact or blocking window.
     Escalate,
     /// Close it.
@@ -200,6 +202,8 @@ pub static TABLE: &[Entry] = &[
     row(A::LastWindow, "last-window", &["z"], "the window before the last zoom or move", Time)
         .hint(15, "unzoom")
         .when(State::has_last_window),
+    row(A::Jump, "go-to-time", &["t"], "go to a moment: 14:02:03, 10m (ago); page Active: what every session was doing then", Time)
+        .when(State::can_move),
     row(A::Up, "up", &["Up", "k"], "up", Table),
     row(A::Down, "down", &["Down", "j"], "down", Table),
     row(A::PageUp, "page-up", &["PgUp", "Ctrl-u"], "one screenful up", Table),

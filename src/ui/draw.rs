@@ -24,7 +24,7 @@ use super::widgets::notice::Notice;
 use super::widgets::palette::List;
 use super::widgets::precise;
 use super::widgets::preview::Preview;
-use super::widgets::prompt::{Bottom, Window};
+use super::widgets::prompt::{Bottom, Moment, Window};
 use super::widgets::status::Status;
 use super::widgets::table::{self, Table};
 use super::widgets::tabs::Tabs;
@@ -109,6 +109,13 @@ fn layer(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut 
             (&Bottom { prompt, rows: state.rows.len(), theme }).render(area, buf);
         }
         Some(Layer::Window(asking)) => (&Window { asking, last: state.window(), theme }).render(area, buf),
+        Some(Layer::Jump(jump)) => {
+            let recorded = state.pulse.answer().and_then(|a| Some((a.clock, a.extent?))).map_or_else(String::new, |(clock, e)| {
+                let at = |ts| crate::show::moment(clock.wall(ts), &state.start.zone);
+                format!("{} to {}", at(e.start), at(present(state, e.end)))
+            });
+            (&Moment { jump, recorded: &recorded, theme }).render(area, buf);
+        }
         Some(Layer::Detail(_)) | None => {}
     }
 }

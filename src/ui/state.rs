@@ -149,6 +149,8 @@ pub struct State {
     pub camera: Camera,
     /// The chart's cursor; only while the picture stands still.
     pub cursor: Option<Ts>,
+    /// The moment gone to, while the cursor is still on it.
+    pub moment: Option<Ts>,
     /// Stretch being dragged over the chart: where it began, where it is.
     pub drag: Option<(Ts, Ts)>,
     /// Questions and answers by slot.
@@ -204,6 +206,7 @@ impl State {
             history: Vec::new(),
             camera: Camera::at(start.window, start.span),
             cursor: None,
+            moment: None,
             drag: None,
             panes: Default::default(),
             seq: 0,
@@ -366,6 +369,18 @@ impl State {
     /// Whether the filter can be edited.
     pub fn can_filter(&self) -> bool {
         self.is_at_chart()
+    }
+
+    /// The instant looked at while the picture stands still: the moment gone to, else the end of the cursor's bucket.
+    pub fn instant(&self) -> Option<Ts> {
+        let (span, cursor) = (self.camera.held()?, self.cursor?);
+        if let Some(at) = self.moment.filter(|at| (*at).min(span.end - 1) == cursor) {
+            return Some(at);
+        }
+        let buckets = u64::from(self.buckets());
+        let end = cursor + span.len() / buckets;
+        // Buckets begin at whole nanoseconds: the last one may end a few later.
+        Some(if end + buckets >= span.end { span.end } else { end })
     }
 
     /// Whether time can be stopped and moved.

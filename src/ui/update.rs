@@ -6,6 +6,7 @@ pub mod ask;
 pub mod drill;
 pub mod filter;
 pub mod flow;
+pub mod jump;
 pub mod layers;
 pub mod pointer;
 pub mod time;

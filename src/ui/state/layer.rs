@@ -16,6 +16,8 @@ pub enum Layer {
     Prompt(Prompt),
     /// An exact or blocking window, being asked for.
     Window(Asking),
+    /// A moment to go to, being typed.
+    Jump(Jump),
     /// The list of themes.
     Themes(Themes),
     /// Everything about one thing.
@@ -30,7 +32,7 @@ impl Layer {
 
     /// Whether it takes typed characters.
     pub fn is_typing(&self) -> bool {
-        matches!(self, Self::Palette(_) | Self::Prompt(_) | Self::Window(_))
+        matches!(self, Self::Palette(_) | Self::Prompt(_) | Self::Window(_) | Self::Jump(_))
     }
 }
 
@@ -79,6 +81,15 @@ pub struct Prompt {
     pub error: Option<String>,
     /// The words before editing began, restored when it is given up.
     pub words: Vec<String>,
+}
+
+/// A moment to go to, being typed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Jump {
+    /// What is typed.
+    pub line: Line,
+    /// What is wrong with it.
+    pub error: Option<String>,
 }
 
 /// The list of themes.

@@ -11,12 +11,19 @@ const LONGEST: usize = 4_096;
 pub struct Line {
     before: String,
     after: String,
+    /// Nothing was typed yet: the first character takes the place of all.
+    offered: bool,
 }
 
 impl Line {
     /// With this text, the cursor at its end.
     pub fn new(text: &str) -> Self {
-        Self { before: text.into(), after: String::new() }
+        Self { before: text.into(), ..Self::default() }
+    }
+
+    /// With a text that Enter takes, and that the first character typed takes the place of.
+    pub fn offering(text: &str) -> Self {
+        Self { offered: true, ..Self::new(text) }
     }
 
     /// The text.
@@ -31,6 +38,10 @@ impl Line {
 
     /// Puts text in at the cursor; line breaks become spaces, other control characters are left out.
     pub fn insert(&mut self, text: &str) {
+        if std::mem::take(&mut self.offered) {
+            self.before.clear();
+            self.after.clear();
+        }
         for c in text.chars() {
             if self.before.len() + self.after.len() + c.len_utf8() > LONGEST {
                 return;
@@ -46,6 +57,9 @@ impl Line {
     /// Takes in a key. False when it is none of an editor's.
     pub fn key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if !matches!(key.code, KeyCode::Char(_)) || control {
+            self.offered = false;
+        }
         match key.code {
             KeyCode::Char('a') if control => self.home(),
             KeyCode::Char('e') if control => self.end(),

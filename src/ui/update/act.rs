@@ -1,6 +1,6 @@
 //! What each action does.
 
-use super::{arrange, drill, flow, layers, time, toast, window};
+use super::{arrange, drill, flow, jump, layers, time, toast, window};
 use crate::ui::action::Action;
 use crate::ui::msg::{Effect, Outcome};
 use crate::ui::pages::Page;
@@ -48,6 +48,7 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::ZoomIn => time::zoom(state, state.camera.shorter()),
         Action::ZoomOut => time::zoom(state, state.camera.longer()),
         Action::LastWindow => time::last(state),
+        Action::Jump => jump::prompt(state),
         Action::Escalate => window::prompt(state),
         Action::Calm => window::close(state, effects),
         Action::Weigh => flow::weigh(state),
@@ -121,6 +122,7 @@ fn over(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
         | Action::Palette
         | Action::Themes
         | Action::Help
+        | Action::Jump
         | Action::Escalate => {
             layers::close(state, effects);
             false

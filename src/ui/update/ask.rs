@@ -111,7 +111,12 @@ fn wants(state: &State) -> Vec<Want> {
     let length = state.camera.length;
     want(slot::CHART, Ask::Load { buckets: state.buckets() }, &filter, span, length, 0, 0);
     let limit = if matches!(page, Page::Time | Page::Active | Page::Flow | Page::Latency) { 0 } else { LIMIT };
-    want(slot::PAGE, state.ask(), &filter, span, length, limit, spark(state));
+    // What every session was doing at the cursor, or at the moment gone to.
+    let seen = match (page, held, state.instant()) {
+        (Page::Active, Some(_), Some(at)) => Span::new(span.start, at),
+        _ => span,
+    };
+    want(slot::PAGE, state.ask(), &filter, seen, length, limit, spark(state));
     if page == Page::Time {
         let end = held.map_or_else(|| state.pulse.present().unwrap_or(span.end), |h| h.end);
         for (slot, length) in [(slot::SHORT, SHORT), (slot::MEDIUM, MEDIUM)].into_iter().filter(|(_, l)| *l < state.camera.length / 2) {

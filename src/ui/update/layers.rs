@@ -1,6 +1,6 @@
 //! What lies over the page: typing into it, moving in it, closing it.
 
-use super::{act, arrange, drill, filter, window};
+use super::{act, arrange, drill, filter, jump, window};
 use crate::ui::action::Action;
 use crate::ui::keymap::Key;
 use crate::ui::msg::{Effect, Outcome};
@@ -56,6 +56,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
         Some(Layer::Prompt(prompt)) => prompt.line.insert(text),
         Some(Layer::Palette(palette)) => palette.line.insert(text),
         Some(Layer::Window(asking)) => asking.line.insert(text),
+        Some(Layer::Jump(jump)) => jump.line.insert(text),
         _ => return,
     }
     edited(state);
@@ -81,6 +82,7 @@ pub(super) fn typed(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>)
                 Some(Layer::Prompt(prompt)) => prompt.line.key(key),
                 Some(Layer::Palette(palette)) => palette.line.key(key),
                 Some(Layer::Window(asking)) => asking.line.key(key),
+                Some(Layer::Jump(jump)) => jump.line.key(key),
                 _ => false,
             };
             if took {
@@ -102,6 +104,7 @@ fn edited(state: &mut State) {
         }
         Some(Layer::Palette(palette)) => palette.index = 0,
         Some(Layer::Window(asking)) => asking.error = None,
+        Some(Layer::Jump(jump)) => jump.error = None,
         _ => {}
     }
 }
@@ -135,6 +138,7 @@ pub(super) fn accept(state: &mut State, effects: &mut Vec<Effect>) {
             }
         }
         Some(Layer::Window(_)) => window::accept(state, effects),
+        Some(Layer::Jump(_)) => jump::accept(state),
         Some(Layer::Themes(_)) => state.layer = None,
         _ => {}
     }
@@ -156,7 +160,7 @@ pub(super) fn step(state: &mut State, by: isize, effects: &mut Vec<Effect>) -> b
                 wear(state, (*name).to_owned(), effects);
             }
         }
-        Some(Layer::Prompt(_) | Layer::Window(_)) => {}
+        Some(Layer::Prompt(_) | Layer::Window(_) | Layer::Jump(_)) => {}
         None => return false,
     }
     keep_inside(state);

@@ -37,7 +37,7 @@ pub(super) fn prompt(state: &mut State) {
         return say(state, format!("no window can be opened: {why}"));
     }
     let Windows::Of { kind, .. } = state.start.windows else { return };
-    state.layer = Some(Layer::Window(Asking { line: Line::new(&SECONDS.to_string()), error: None, kind }));
+    state.layer = Some(Layer::Window(Asking { line: Line::offering(&SECONDS.to_string()), error: None, kind }));
 }
 
 /// Enter in the prompt.
@@ -88,6 +88,7 @@ pub(super) fn unheard(state: &mut State) {
 /// Compares how things stood with how they stand.
 pub(super) fn hear(state: &mut State, before: Option<&Health>) {
     let Some(now) = state.pulse.answer().map(|a| a.health.clone()) else { return };
+    recording(state, before, &now);
     let was = before.and_then(|h| h.window.as_ref());
     let before_error = before.and_then(|h| h.window_error.as_ref());
     let failed = now.window_error.as_ref().filter(|e| {
@@ -104,6 +105,16 @@ pub(super) fn hear(state: &mut State, before: Option<&Health>) {
     if let Some(window) = now.window.as_ref().filter(|w| !w.open && was.is_some_and(|b| b.open)) {
         let text = closed(window, &state.start.windows);
         say(state, text);
+    }
+}
+
+/// Says when recording fails, and when it goes on.
+fn recording(state: &mut State, before: Option<&Health>, now: &Health) {
+    let error = |h: &Health| h.recording.as_ref().and_then(|r| r.error.clone());
+    match (before.and_then(error), error(now)) {
+        (None, Some(why)) => say(state, format!("not recording: {}; it goes on by itself when that is mended", format::safe(&why))),
+        (Some(_), None) => say(state, "recording again"),
+        _ => {}
     }
 }
 

@@ -1,6 +1,6 @@
 //! The breadcrumb, which is the filter, and the coverage: how much of the window was seen, and how.
 
-use crate::analysis::answer::Answer;
+use crate::analysis::answer::{Answer, Body};
 use crate::trace::clock::{Span, Ts};
 use crate::ui::draw::hits::{Hits, Target};
 use crate::ui::format;
@@ -79,6 +79,9 @@ impl Crumbs<'_> {
         let listed = self.state.rows.len() + self.state.hidden;
         if answer.total_rows > listed && self.state.place.words.is_empty() && listed >= crate::ui::update::ask::LIMIT {
             notes.push(format!("first {listed} of {}", answer.total_rows));
+        }
+        if let (Body::Active { at: Some(tick), .. }, Some(_)) = (&answer.body, self.state.camera.held()) {
+            notes.push(format!("as of {}", crate::show::time_of_day(answer.clock.wall(*tick), &self.state.start.zone)));
         }
         if notes.is_empty() {
             return x.saturating_sub(1);

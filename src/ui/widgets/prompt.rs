@@ -1,7 +1,7 @@
 //! Prompts: the line being typed, and below or above it what is wrong with it or what could be typed.
 
 use crate::trace::health::WindowHealth;
-use crate::ui::state::layer::Prompt;
+use crate::ui::state::layer::{Jump, Prompt};
 use crate::ui::state::line::Line;
 use crate::ui::state::window::{Asking, name};
 use crate::ui::text::{put, row, width, wrap};
@@ -68,6 +68,27 @@ impl Widget for &Window<'_> {
             )
         };
         bottom(&message, role, (" seconds: ", &self.asking.line), screen, buf, self.theme);
+    }
+}
+
+/// The prompt for a moment.
+#[derive(Debug)]
+pub struct Moment<'a> {
+    /// What is typed.
+    pub jump: &'a Jump,
+    /// What is recorded, in words.
+    pub recorded: &'a str,
+    /// Styles.
+    pub theme: &'a Theme,
+}
+
+impl Widget for &Moment<'_> {
+    fn render(self, screen: Rect, buf: &mut Buffer) {
+        let (message, role) = match &self.jump.error {
+            Some(error) => (crate::ui::format::safe(error).into_owned(), Role::PromptError),
+            None => (format!("go to a time: {}. Recorded: {}", crate::when::FORMS, self.recorded), Role::Prompt),
+        };
+        bottom(&message, role, (" time: ", &self.jump.line), screen, buf, self.theme);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::trace::record::Fidelity;
 use crate::ui::format;
 use crate::ui::state::State;
 use crate::ui::state::camera::Hold;
+use crate::ui::state::window::Windows;
 use crate::ui::text::{put, put_right, width};
 use crate::ui::theme::Theme;
 use crate::ui::theme::role::Role;
@@ -92,6 +93,16 @@ impl Status<'_> {
         if health.backends > 0 && current {
             parts.push(part(5, Role::Status, format!("{} backends", health.backends)));
         }
+        if let Some(recording) = &health.recording {
+            parts.push(match (&recording.error, &self.state.start.windows) {
+                (Some(_), _) => part(0, Role::StatusWarn, "NOT RECORDING".into()),
+                (None, Windows::Never(_)) => part(2, Role::Status, format!("recording {}", format::safe(&recording.dir))),
+                (None, Windows::Of { .. }) => part(4, Role::Status, format!("recording to {}", format::safe(&recording.dir))),
+            });
+            if !recording.notes.is_empty() {
+                parts.push(part(3, Role::StatusWarn, format!("damaged {}", recording.notes.len())));
+            }
+        }
         parts.extend(losses(health).map(|text| part(3, Role::StatusWarn, text)));
         if health.late_ticks > 0 {
             parts.push(part(6, Role::Status, format!("late {}", health.late_ticks)));
@@ -164,6 +175,7 @@ fn losses(health: &Health) -> impl Iterator<Item = String> {
         ("gaps", health.gaps),
         ("unread", health.unread),
         ("invalid", health.invalid),
+        ("not written", health.recording.as_ref().map_or(0, |r| r.lost_records)),
         ("lost", health.window.as_ref().map_or(0, |w| w.lost_records)),
         ("not followed", health.window.as_ref().filter(|w| w.open).map_or(0, |w| w.unarmed.into())),
     ]
