@@ -36,8 +36,8 @@ impl Config {
             match std::fs::read_to_string(&path) {
                 Ok(text) => return Self::parse(&text, &path),
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                // A file that this user may not read is not this user's.
-                Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && path.starts_with("/etc") => {}
+                // A file that this user may not read is not this user's: of the machine, or of root whose HOME was kept.
+                Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
                 Err(e) => return Err(e).with_context(|| format!("cannot read the configuration {}", path.display())),
             }
         }

@@ -671,7 +671,7 @@ fn a_backend_whose_debug_registers_are_taken_is_shown_and_the_rest_goes_on() {
     let Some(server) = Server::start("18", &Options::new()) else { return };
     let mut client = server.connect();
     let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
-    let taken: Vec<_> = (0..4).map(|i| pg_wait_tracer::capture::sys::perf::Watchpoint::new(pid, 0x1000 + i * 8).unwrap()).collect();
+    let mut taken: Vec<_> = (0..4).map(|i| pg_wait_tracer::capture::sys::perf::Watchpoint::new(pid, 0x1000 + i * 8).unwrap()).collect();
     let mut watch = Watch::windows(&server, free());
     watch.run(Duration::from_millis(300));
     watch.open(Kind::Exact, None);
@@ -683,6 +683,9 @@ fn a_backend_whose_debug_registers_are_taken_is_shown_and_the_rest_goes_on() {
     // In the next window they are given back, and it is followed from then on.
     watch.open(Kind::Exact, None);
     watch.until(SECONDS(5), "refused", |t| t.0.health().window.as_ref().is_some_and(|w| w.unarmed == 1));
+    // One is enough for its waits; its commands are inferred then, which is said.
+    assert!(taken.pop().is_some());
+    watch.until(SECONDS(10), "inferred", |t| t.0.health().window.as_ref().is_some_and(|w| w.unarmed == 0 && w.inferred == 1));
     drop(taken);
     watch.until(SECONDS(10), "followed", |t| t.0.health().window.as_ref().is_some_and(|w| w.unarmed == 0 && w.armed > health.armed));
     client.batch_execute("SELECT pg_sleep(0.1)").unwrap();

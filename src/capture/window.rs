@@ -463,6 +463,7 @@ impl Window {
         let mut health = self.health.clone();
         health.remaining_s = self.until.map(|until| until.since(sys::now()).div_ceil(SECOND));
         (health.armed, health.unarmed, health.repaired) = self.seats.counts();
+        health.inferred = self.seats.inferred();
         self.seats.refusal().unwrap_or_default().clone_into(&mut health.unarmed_why);
         health
     }

@@ -118,6 +118,9 @@ pub struct WindowHealth {
     pub unarmed: u32,
     /// Why the last of them could not be followed; empty when everybody could.
     pub unarmed_why: String,
+    /// Backends followed now without a second debug register: where their commands begin and end is inferred from activity and waits.
+    #[serde(default)]
+    pub inferred: u32,
     /// Processes the server started since the window opened.
     pub born: u64,
     /// Of those, ended before they could be followed.

@@ -397,6 +397,11 @@ impl Seats {
         self.refusal.as_deref()
     }
 
+    /// Those followed without a watchpoint on their state.
+    pub fn inferred(&self) -> u32 {
+        self.tracks.iter().flatten().filter(|f| f.no_states && !f.left).count() as u32
+    }
+
     /// Followed, not followed, repaired.
     pub fn counts(&self) -> (u32, u32, u64) {
         let followed = self.tracks.iter().flatten();

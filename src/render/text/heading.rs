@@ -118,9 +118,14 @@ fn of_window(w: &WindowHealth) -> String {
     let what = if w.tier == Fidelity::Blocking { "switches" } else { "transitions" };
     let price = show::duration(w.price_ns);
     let cost = format!("{tier} window: {} {what}/s at {price} cost the server about {:.1} % of one core", w.events_per_s, w.overhead_pct);
+    let backends = |n: u32| if n == 1 { "1 backend".to_owned() } else { format!("{n} backends") };
+    let inferred = match w.inferred {
+        0 => String::new(),
+        n => format!(" Commands of {} are inferred: no second debug register is free there.", backends(n)),
+    };
     match w.unarmed {
-        0 => format!("{cost}."),
-        n => format!("{cost}; {n} backends cannot be followed: {}.", show::safe(&w.unarmed_why)),
+        0 => format!("{cost}.{inferred}"),
+        n => format!("{cost}; {} cannot be followed: {}.{inferred}", backends(n), show::safe(&w.unarmed_why)),
     }
 }
 

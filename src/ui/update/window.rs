@@ -126,9 +126,12 @@ fn is_open(health: &Health) -> bool {
 fn closed(window: &WindowHealth, windows: &Windows) -> String {
     let reason = if window.reason.is_empty() { "no reason given".into() } else { format::safe(&window.reason) };
     let mut text = format!("{} window closed: {reason}; {} records", window.tier.name(), format::count(window.records));
-    for (n, what) in
-        [(window.lost_records, "lost"), (u64::from(window.unarmed), "backends not followed"), (window.missed, "backends missed")]
-    {
+    for (n, what) in [
+        (window.lost_records, "lost"),
+        (u64::from(window.unarmed), "backends not followed"),
+        (u64::from(window.inferred), "with inferred commands"),
+        (window.missed, "backends missed"),
+    ] {
         if n > 0 {
             let _ = write!(text, ", {} {what}", format::count(n));
         }

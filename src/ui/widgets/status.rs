@@ -178,6 +178,7 @@ fn losses(health: &Health) -> impl Iterator<Item = String> {
         ("not written", health.recording.as_ref().map_or(0, |r| r.lost_records)),
         ("lost", health.window.as_ref().map_or(0, |w| w.lost_records)),
         ("not followed", health.window.as_ref().filter(|w| w.open).map_or(0, |w| w.unarmed.into())),
+        ("inferred", health.window.as_ref().filter(|w| w.open).map_or(0, |w| w.inferred.into())),
     ]
     .into_iter()
     .filter(|(_, n)| *n > 0)
