@@ -1,6 +1,6 @@
 //! Instants as people type them: `now`, `14:02:03.5`, `2026-11-29 14:02`, `2026-11-29T14:02:03Z`, `10m`, `1h30m` (that long ago). Pure.
 
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::{DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,11 +22,11 @@ pub fn read(text: &str, latest: i64, zone: &TimeZone) -> Result<i64, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return nanoseconds(at).ok_or_else(wrong);
     }
-    if let Ok(time) = text.parse::<Time>() {
-        return last_such(time, latest, zone).ok_or_else(wrong);
+    if let Ok(at) = text.parse::<DateTime>() {
+        return local(at, zone);
     }
-    let at: DateTime = text.parse().or_else(|_| text.parse::<Date>().map(Date::into)).map_err(|_| wrong())?;
-    local(at, zone)
+    let time = text.parse::<Time>().map_err(|_| wrong())?;
+    last_such(time, latest, zone).ok_or_else(wrong)
 }
 
 /// A length such as `90s`, `10m`, `1h30m`, `2d` in nanoseconds.

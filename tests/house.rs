@@ -14,9 +14,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("pg", &["pg", "trace"]),
     ("capture", &["capture", "pg", "trace"]),
     // Of capture only its words, see below.
-    ("session", &["session", "analysis", "capture", "trace"]),
+    ("session", &["session", "analysis", "capture", "show", "store", "trace"]),
     ("render", &["render", "analysis", "show", "trace"]),
-    ("ui", &["ui", "session", "analysis", "show", "trace"]),
+    ("ui", &["ui", "session", "analysis", "show", "trace", "when"]),
+    ("when", &[]),
     ("cli", &[]),
     ("config", &["config", "cli"]),
     ("demo", &["demo"]),

@@ -8,6 +8,8 @@ mod behaviour;
 mod precise;
 #[path = "screens/random.rs"]
 mod random;
+#[path = "screens/recordings.rs"]
+mod recordings;
 #[path = "screens/sim.rs"]
 mod sim;
 

@@ -10,6 +10,7 @@ use crate::analysis::filter::Filter;
 use crate::analysis::question::{Ask, Question};
 use crate::cli::{Dump, Format};
 use crate::config::Config;
+use crate::pg::names::event_names;
 use crate::render::{self, Options, Renderer, Scope, View};
 use crate::session::recorded::Recorded;
 use crate::show;
@@ -38,7 +39,7 @@ pub fn run(flags: &Dump) -> Result<ExitCode> {
         Some(text) => Filter::parse(text).map_err(|e| Usage(format!("--filter: {e}")))?,
         None => Filter::default(),
     };
-    let mut recorded = Recorded::open(&flags.dir)?;
+    let mut recorded = Recorded::open(&flags.dir, event_names)?;
     let span = range((flags.from.as_deref(), flags.to.as_deref()), &zone, &recorded)?.span;
     let mut out = std::io::stdout().lock();
     if format == render::Format::Text {

@@ -4,6 +4,7 @@ use super::text::{answers, options};
 use super::wish::Wish;
 use super::{Usage, text};
 use crate::cli::View;
+use crate::pg::names::event_names;
 use crate::render::{Renderer, Scope};
 use crate::session::recorded::Recorded;
 use crate::trace::clock::{SECOND, Span, Ts};
@@ -58,7 +59,7 @@ pub fn range((from, to): (Option<&str>, Option<&str>), zone: &TimeZone, recorded
 
 /// Prints what was asked for.
 pub fn run(wish: &Wish, dir: &Path) -> Result<ExitCode> {
-    let mut recorded = Recorded::open(dir)?;
+    let mut recorded = Recorded::open(dir, event_names)?;
     let range = range(wish.range(), &wish.zone, &recorded)?;
     let flags = &wish.flags;
     let by_interval = flags.interval.is_some() || !wish.windows.is_empty() || flags.count.is_some() || flags.duration.is_some();

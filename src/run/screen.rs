@@ -4,6 +4,7 @@ use super::live::{self, Capturing, Opened};
 use super::record;
 use super::wish::Wish;
 use crate::cli::{Color, Live, Mode, View, WindowTier};
+use crate::pg::names::event_names;
 use crate::session::recorded::Recorded;
 use crate::session::{Kind, Worker};
 use crate::trace::clock::SECOND;
@@ -30,7 +31,7 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     };
     let mut start = start(wish);
     let (worker, engine, recorder) = if let Some(dir) = wish.recorded() {
-        let recorded = Recorded::open(dir)?;
+        let recorded = Recorded::open(dir, event_names)?;
         look(&mut start, wish, &recorded)?;
         (Worker::live(recorded, crossbeam_channel::never(), reply)?, None, None)
     } else {

@@ -4,9 +4,9 @@ use super::Live;
 use crate::analysis::answer::Answer;
 use crate::analysis::question::Question;
 use crate::analysis::{Source, answer};
-use crate::pg::names::event_names;
 use crate::store::dir::{Dir, Hole, Options, Skipped};
 use crate::trace::Trace;
+use crate::trace::catalog::EventNames;
 use crate::trace::clock::Span;
 use crate::trace::health::{Link, Recording};
 use crate::trace::recent::Batch;
@@ -21,6 +21,9 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// Notes of a kind that an answer carries at most.
 const NOTES: usize = 5;
 
+/// Names of a major version's events, for recordings that hold none.
+pub type Names = fn(u16) -> Option<EventNames>;
+
 /// A directory being looked at.
 #[derive(Debug)]
 pub struct Recorded {
@@ -31,10 +34,10 @@ pub struct Recorded {
 
 impl Recorded {
     /// Opens a directory that holds at least one readable record. The error is one line.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path, names: Names) -> Result<Self> {
         let shown = path.display();
-        let dir = Dir::open(path, Options { names: event_names, ..Options::default() })
-            .with_context(|| format!("cannot read the trace directory {shown}"))?;
+        let dir =
+            Dir::open(path, Options { names, ..Options::default() }).with_context(|| format!("cannot read the trace directory {shown}"))?;
         if dir.extent().is_none() {
             match dir.skipped().first() {
                 Some(Skipped { path, why }) => bail!("no trace file in {shown} can be read; {}: {why}", name(path)),

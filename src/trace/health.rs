@@ -75,7 +75,7 @@ pub struct Health {
     /// Why the window that was asked for last could not be opened; `None` when it could.
     pub window_error: Option<String>,
     /// The directory this is recorded into, or was read from; `None` when it is in memory only.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
 }
 

@@ -202,8 +202,7 @@ pub static TABLE: &[Entry] = &[
     row(A::LastWindow, "last-window", &["z"], "the window before the last zoom or move", Time)
         .hint(15, "unzoom")
         .when(State::has_last_window),
-    row(A::Jump, "go-to-time", &["t"], "go to a moment: 14:02:03, 10m (ago); page Active: what every session was doing then", Time)
-        .when(State::can_move),
+    row(A::Jump, "go-to-time", &["t"], "go to a moment, such as 14:02:03 or 10m ago", Time).when(State::can_move),
     row(A::Up, "up", &["Up", "k"], "up", Table),
     row(A::Down, "down", &["Down", "j"], "down", Table),
     row(A::PageUp, "page-up", &["PgUp", "Ctrl-u"], "one screenful up", Table),
