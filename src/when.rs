@@ -22,11 +22,11 @@ pub fn read(text: &str, latest: i64, zone: &TimeZone) -> Result<i64, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return nanoseconds(at).ok_or_else(wrong);
     }
-    if let Ok(time) = text.parse::<Time>() {
-        return last_such(time, latest, zone).ok_or_else(wrong);
+    // Dates first: of a date with a time, the time alone can be read, too.
+    if let Ok(at) = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(Date::into)) {
+        return local(at, zone);
     }
-    let at: DateTime = text.parse().or_else(|_| text.parse::<Date>().map(Date::into)).map_err(|_| wrong())?;
-    local(at, zone)
+    last_such(text.parse().map_err(|_| wrong())?, latest, zone).ok_or_else(wrong)
 }
 
 /// A length such as `90s`, `10m`, `1h30m`, `2d` in nanoseconds.
@@ -118,6 +118,9 @@ mod tests {
         assert_eq!(at("2026-11-29T12:59:30.123"), unix("2026-11-29T11:59:30.123Z"));
         assert_eq!(at("2026-11-29 12:59"), unix("2026-11-29T11:59:00Z"));
         assert_eq!(at("2026-11-29"), unix("2026-11-28T23:00:00Z"));
+        // Not the last such time: the day is said.
+        assert_eq!(at("2026-11-27 12:59:30"), unix("2026-11-27T11:59:30Z"));
+        assert_eq!(at("2026-11-30 12:59"), unix("2026-11-30T11:59:00Z"));
         assert_eq!(at("2026-11-29T12:59:30Z"), unix("2026-11-29T12:59:30Z"));
         assert_eq!(at("2026-11-29T12:59:30+05:00"), unix("2026-11-29T07:59:30Z"));
         // Without a date: today, or yesterday when it is still to come.
