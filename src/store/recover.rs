@@ -73,7 +73,7 @@ fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 /// Finishes what a recorder before this one left. The directory's lock must be held.
 pub fn recover(dir: &Path, access: Access, zone: &TimeZone, now_unix: u64) -> io::Result<Found> {
     let current = dir.join(names::CURRENT);
-    for left in ["current.trace.meta.tmp", "wait_event_names.json.tmp"] {
+    for left in ["current.trace.meta.tmp", "wait_event_names.json.tmp", "query_texts.jsonl.tmp"] {
         fs::remove_file(dir.join(left)).ok();
     }
     let found = match fs::metadata(&current) {
