@@ -301,40 +301,8 @@ fn sessions_of_two_runs_and_times_of_two_boots_come_together() {
 #[test]
 fn a_directory_of_another_program_reads_as_its_rules_say() {
     const T: u64 = SECOND;
-    let uleb = |out: &mut Vec<u8>, mut v: u64| {
-        while v >= 0x80 {
-            out.push(v as u8 | 0x80);
-            v >>= 7;
-        }
-        out.push(v as u8);
-    };
-    let transitions = |file: &mut Vec<u8>, rows: &[(u64, u32, u32, u64, i64, Option<u64>)]| {
-        let mut c = Vec::new();
-        let mut last = 0;
-        for r in rows {
-            uleb(&mut c, r.0 - last);
-            last = r.0;
-        }
-        rows.iter().for_each(|r| c.extend(r.1.to_le_bytes()));
-        rows.iter().for_each(|r| c.extend(r.2.to_le_bytes()));
-        rows.iter().for_each(|_| c.extend([0; 4]));
-        rows.iter().for_each(|r| uleb(&mut c, r.3));
-        rows.iter().for_each(|r| c.extend(r.4.to_le_bytes()));
-        rows.iter().for_each(|r| uleb(&mut c, r.5.unwrap_or(u64::MAX)));
-        by_hand::block(file, rows[0].0, last, rows.len() as u32, 0, 0, &c);
-    };
-    let samples = |file: &mut Vec<u8>, period: u64, rows: &[(u64, u32, u32, i64)]| {
-        let mut c = Vec::new();
-        let mut last = 0;
-        for r in rows {
-            uleb(&mut c, r.0 - last);
-            last = r.0;
-        }
-        rows.iter().for_each(|r| c.extend(r.1.to_le_bytes()));
-        rows.iter().for_each(|r| c.extend(r.2.to_le_bytes()));
-        rows.iter().for_each(|r| c.extend(r.3.to_le_bytes()));
-        by_hand::block(file, rows[0].0, last, rows.len() as u32, 1, period, &c);
-    };
+    let transitions = |file: &mut Vec<u8>, rows: &[by_hand::Ended]| by_hand::transitions(file, 3, rows);
+    let samples = by_hand::samples;
     let dir = TempDir::new().unwrap();
     let (io, lock) = (0x0a00_0015, 0x0300_0005);
     let mut file = by_hand::file_header(3);

@@ -60,7 +60,14 @@ pub fn tap(writer: &Arc<Writer>, dir: &std::path::Path) -> Tap {
 #[derive(Debug, Default)]
 pub struct Herald {
     last: Health,
+    /// Why the server is away, as said since it went.
+    said: Vec<String>,
+    /// For how many accounts it has been away for the same reason.
+    same: u32,
 }
+
+/// Another reason why the server is away is said when it stands in so many accounts, which is for a second: on its way down and up a server passes through several.
+const STANDS: u32 = 3;
 
 impl Herald {
     /// Looks at the newest account.
@@ -71,13 +78,22 @@ impl Herald {
         self.last.clone_from(health);
     }
 
-    fn lines(&self, health: &Health) -> Vec<String> {
+    fn lines(&mut self, health: &Health) -> Vec<String> {
         let mut lines = Vec::new();
         let last = &self.last;
         match (&last.link, &health.link) {
             (Link::Waiting { .. }, Link::Attached) => lines.push("the server is back".to_owned()),
-            (Link::Waiting { .. }, Link::Waiting { .. }) => {}
-            (_, Link::Waiting { why }) => lines.push(why.clone()),
+            (Link::Waiting { why: before }, Link::Waiting { why }) => {
+                self.same = if why == before { self.same + 1 } else { 1 };
+                if self.same == STANDS && !self.said.contains(why) {
+                    self.said.push(why.clone());
+                    lines.push(why.clone());
+                }
+            }
+            (_, Link::Waiting { why }) => {
+                (self.same, self.said) = (1, vec![why.clone()]);
+                lines.push(why.clone());
+            }
             _ => {}
         }
         if let Some(why) = health.window_error.as_ref().filter(|why| last.window_error.as_ref() != Some(*why)) {
@@ -166,6 +182,17 @@ mod tests {
         assert!(said(with(Link::Attached, None)).is_empty());
         assert_eq!(said(with(away(), None)), ["the server has stopped"]);
         assert!(said(with(away(), None)).is_empty());
+        assert_eq!(said(with(Link::Attached, None)), ["the server is back"]);
+        // Through several reasons: the first at once, another when it stays, none twice.
+        let gone = |why: &str| with(Link::Waiting { why: why.into() }, None);
+        let mut heard: Vec<String> = Vec::new();
+        for why in
+            ["it is stopping", "it is starting", "it stopped", "it stopped", "it stopped", "it stopped", "it is starting", "it stopped"]
+        {
+            heard.extend(said(gone(why)));
+        }
+        (0..5).for_each(|_| heard.extend(said(gone("it stopped"))));
+        assert_eq!(heard, ["it is stopping", "it stopped"]);
         assert_eq!(said(with(Link::Attached, None)), ["the server is back"]);
         let full = said(with(Link::Attached, Some("no space")));
         assert!(full.len() == 1 && full[0].starts_with("NOT RECORDING: no space"), "{full:?}");

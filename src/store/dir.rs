@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod decode;
 mod learn;
+mod majors;
 
 pub use super::file::Hole;
 
@@ -84,6 +85,27 @@ impl Entry {
     }
 }
 
+/// The wall clock when the file's own clock was zero, by its header.
+fn own(e: &Entry) -> i64 {
+    e.file.header.clock.wall_ns.saturating_sub_unsigned(e.file.header.clock.mono.0)
+}
+
+/// Puts files in order: by the wall clock, but by their own clock where they are of one run and the wall clock was put back a little between them.
+fn order(files: &mut [Entry]) {
+    files.sort_by_key(|e| (e.file.header.clock.wall_ns, e.file.header.clock.mono));
+    let run = |e: &Entry| e.file.note.as_ref().map(|n| n.run);
+    let turned = |a: &Entry, b: &Entry| {
+        b.file.header.clock.mono < a.file.header.clock.mono && own(a).abs_diff(own(b)) <= STEP && run(a).is_some() && run(a) == run(b)
+    };
+    for i in 1..files.len() {
+        let Some((last, before)) = files.get(..=i).and_then(<[Entry]>::split_last) else { return };
+        let places = before.iter().rev().take_while(|e| turned(e, last)).count();
+        if let Some(part) = files.get_mut(i - places..=i) {
+            part.rotate_right(1);
+        }
+    }
+}
+
 /// What reading changes.
 #[derive(Debug)]
 struct Inner {
@@ -118,6 +140,8 @@ pub struct Dir {
     extent: Option<Span>,
     catalog: Catalog,
     learned: Vec<(u32, usize)>,
+    /// Of versions before the newest, how their events are numbered.
+    majors: BTreeMap<u16, majors::Renumbered>,
     health: Health,
     inner: Mutex<Inner>,
 }
@@ -142,6 +166,7 @@ impl Dir {
             extent: None,
             catalog: Catalog::default(),
             learned: Vec::new(),
+            majors: BTreeMap::new(),
             health: Health::default(),
             inner: Mutex::new(inner),
         };
@@ -190,7 +215,7 @@ impl Dir {
         for gone in known.into_values() {
             inner.forget(gone.id);
         }
-        self.files.sort_by_key(|e| (e.file.header.clock.wall_ns, e.file.header.clock.mono));
+        order(&mut self.files);
         for entry in self.files.iter_mut().filter(|e| e.growing) {
             let finished = entry.file.reach();
             // Also when it is finished now: what came since belongs into its index.
@@ -202,6 +227,7 @@ impl Dir {
                 (entry.last, entry.growing) = (last, false);
             }
         }
+        self.renumber();
         self.place();
         self.measure();
         Ok(())
@@ -209,7 +235,6 @@ impl Dir {
 
     /// Ties the clocks of the files to the wall clock, generation by generation.
     fn place(&mut self) {
-        let own = |e: &Entry| e.file.header.clock.wall_ns.saturating_sub_unsigned(e.file.header.clock.mono.0);
         let mut from = 0;
         while let Some(first) = self.files.get(from) {
             let (mut last, mut offset, mut to) = (first.last, own(first), from + 1);

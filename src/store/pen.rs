@@ -6,7 +6,7 @@
 use super::access::{Access, sync};
 use super::lock::Lock;
 use super::names as paths;
-use super::recover::{self, Found, finish, hour};
+use super::recover::{self, Found, finish, hour, which_hour};
 use crate::trace::block::Block;
 use crate::trace::catalog::Catalog;
 use crate::trace::clock::{Clock, SECOND, Span, Ts};
@@ -70,7 +70,7 @@ pub struct Status {
 struct Page {
     file: File,
     path: PathBuf,
-    hour: String,
+    hour: (String, i32),
     clock: Clock,
     major: u16,
     end: u64,
@@ -212,7 +212,7 @@ impl Pen {
             if gone {
                 // Somebody removed the file; its records went with it.
                 self.page = None;
-            } else if stepped || other || page.hour != hour(now, &self.settings.zone) {
+            } else if stepped || other || page.hour != which_hour(now, &self.settings.zone) {
                 self.finish_page(true)?;
             }
         }
@@ -254,7 +254,7 @@ impl Pen {
         Ok(Page {
             file,
             path,
-            hour: hour(now, &self.settings.zone),
+            hour: which_hour(now, &self.settings.zone),
             clock,
             major,
             end: 0,

@@ -32,8 +32,14 @@ pub enum Found {
 
 /// The local hour of a wall-clock time, as names of files have it.
 pub fn hour(wall_ns: i64, zone: &TimeZone) -> String {
+    which_hour(wall_ns, zone).0
+}
+
+/// The same, and how far the place is from UTC then, seconds: an hour that comes twice is two.
+pub fn which_hour(wall_ns: i64, zone: &TimeZone) -> (String, i32) {
     let at = Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or_default();
-    zone.to_offset(at).to_datetime(at).strftime("%Y-%m-%d_%H").to_string()
+    let offset = zone.to_offset(at);
+    (offset.to_datetime(at).strftime("%Y-%m-%d_%H").to_string(), offset.seconds())
 }
 
 /// Gives a file the name of a finished one that no other file has.
@@ -67,7 +73,7 @@ fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 /// Finishes what a recorder before this one left. The directory's lock must be held.
 pub fn recover(dir: &Path, access: Access, zone: &TimeZone, now_unix: u64) -> io::Result<Found> {
     let current = dir.join(names::CURRENT);
-    for left in ["current.trace.meta.tmp", "wait_event_names.json.tmp"] {
+    for left in ["current.trace.meta.tmp", "wait_event_names.json.tmp", "query_texts.jsonl.tmp"] {
         fs::remove_file(dir.join(left)).ok();
     }
     let found = match fs::metadata(&current) {

@@ -1,5 +1,5 @@
 //! Trace files as trace formats v2 and v3 have them, byte by byte and without our encoder.
-#![allow(missing_docs)]
+#![allow(missing_docs, dead_code, clippy::indexing_slicing)]
 
 /// LZ4 as simple as it gets: one run of literals, by the format's description.
 pub fn literals(bytes: &[u8]) -> Vec<u8> {
@@ -20,13 +20,72 @@ pub fn literals(bytes: &[u8]) -> Vec<u8> {
 }
 
 pub fn file_header(version: u16) -> Vec<u8> {
+    header_at(version, 1_790_000_000_000_000_000, 1_000_000_000)
+}
+
+/// Of PostgreSQL 17, with its two clocks in nanoseconds.
+pub fn header_at(version: u16, wall: u64, mono: u64) -> Vec<u8> {
     let mut f = b"PGWT".to_vec();
     f.extend(version.to_le_bytes());
     f.extend(1u16.to_le_bytes());
     f.extend(17u32.to_le_bytes());
-    f.extend(1_790_000_000_000_000_000u64.to_le_bytes());
-    f.extend(1_000_000_000u64.to_le_bytes());
+    f.extend(wall.to_le_bytes());
+    f.extend(mono.to_le_bytes());
     f
+}
+
+fn uleb(out: &mut Vec<u8>, mut v: u64) {
+    while v >= 0x80 {
+        out.push(v as u8 | 0x80);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+fn times(out: &mut Vec<u8>, ts: impl Iterator<Item = u64>) -> u64 {
+    let mut last = 0;
+    for t in ts {
+        uleb(out, t - last);
+        last = t;
+    }
+    last
+}
+
+/// Time of the end, process, event that ended, length, query, time on the CPU (`None`: not measured).
+pub type Ended = (u64, u32, u32, u64, i64, Option<u64>);
+
+/// A block of transitions; formats before 3 have no column of times on the CPU.
+pub fn transitions(file: &mut Vec<u8>, version: u16, rows: &[Ended]) {
+    let mut c = Vec::new();
+    let last = times(&mut c, rows.iter().map(|r| r.0));
+    rows.iter().for_each(|r| c.extend(r.1.to_le_bytes()));
+    rows.iter().for_each(|r| c.extend(r.2.to_le_bytes()));
+    rows.iter().for_each(|_| c.extend([0; 4]));
+    rows.iter().for_each(|r| uleb(&mut c, r.3));
+    rows.iter().for_each(|r| c.extend(r.4.to_le_bytes()));
+    if version >= 3 {
+        rows.iter().for_each(|r| uleb(&mut c, r.5.unwrap_or(u64::MAX)));
+    }
+    block(file, rows[0].0, last, rows.len() as u32, 0, 0, &c);
+}
+
+/// A block of samples, each of a time, a process, an event and a query.
+pub fn samples(file: &mut Vec<u8>, period: u64, rows: &[(u64, u32, u32, i64)]) {
+    let mut c = Vec::new();
+    let last = times(&mut c, rows.iter().map(|r| r.0));
+    rows.iter().for_each(|r| c.extend(r.1.to_le_bytes()));
+    rows.iter().for_each(|r| c.extend(r.2.to_le_bytes()));
+    rows.iter().for_each(|r| c.extend(r.3.to_le_bytes()));
+    block(file, rows[0].0, last, rows.len() as u32, 1, period, &c);
+}
+
+/// The end of a finished file: first time and offset of each block, and how many there are.
+pub fn footer(file: &mut Vec<u8>, first: &[u64], offsets: &[u64]) {
+    for (ts, offset) in first.iter().zip(offsets) {
+        file.extend(ts.to_le_bytes());
+        file.extend(offset.to_le_bytes());
+    }
+    file.extend((offsets.len() as u32).to_le_bytes());
 }
 
 pub fn block(out: &mut Vec<u8>, first: u64, last: u64, n: u32, kind: u16, period: u64, content: &[u8]) {

@@ -75,7 +75,11 @@ impl Dir {
                 id
             }
         };
-        entry.file.block(index.ours(), group, entry.offset, name)
+        let block = entry.file.block(index.ours(), group, entry.offset, name)?;
+        Ok(match self.renumbered(entry) {
+            Some(numbers) => numbers.block(block),
+            None => block,
+        })
     }
 
     /// Lets the roster know whom a file speaks of, before its numbers are used.

@@ -3,7 +3,7 @@
 use super::{Dir, Entry, touches};
 use crate::store::file::{Group, Hole, Index};
 use crate::store::sidecars;
-use crate::trace::catalog::{BackendKind, Catalog, EventNames, News, Server, Session};
+use crate::trace::catalog::{BackendKind, Catalog, News, Server, Session};
 use crate::trace::clock::Span;
 use crate::trace::codec::notes;
 use crate::trace::record::SessionId;
@@ -35,6 +35,7 @@ impl Dir {
             let Some(entry) = self.files.iter().find(|e| e.id == *id).filter(|_| done < *n) else { continue };
             let index = self.index(entry);
             self.introduce(entry, &index);
+            let told = news.len();
             if index.ours() {
                 let groups = index.names.get(done..*n).unwrap_or_default();
                 for group in groups {
@@ -43,9 +44,18 @@ impl Dir {
             } else {
                 self.read_sidecars(entry, &index, &mut news);
             }
+            if let Some(numbers) = self.renumbered(entry) {
+                let of_this = news.split_off(told);
+                news.extend(of_this.into_iter().map(|one| numbers.news(one)));
+            }
         }
         for one in news {
+            let versions = matches!(one, News::Events(_));
             self.catalog.learn(one);
+            if versions {
+                let others: Vec<News> = self.other_names().collect();
+                others.into_iter().for_each(|other| self.catalog.learn(other));
+            }
         }
         self.learned = wanted;
     }
@@ -75,16 +85,8 @@ impl Dir {
     /// Of a file of another program: names from the files beside it, as far as they are there.
     fn read_sidecars(&self, entry: &Entry, index: &Index, news: &mut Vec<News>) {
         let major = entry.file.header.major();
-        let beside = sidecars::events(&self.path);
-        let known = (self.options.names)(major);
-        let events = match (beside, known) {
-            (Some(b), _) if b.major == major || b.major == 0 => b,
-            (_, Some(k)) => k,
-            (Some(b), None) => b,
-            (None, None) => EventNames::new(major, []),
-        };
         news.push(News::Server(Server { major, ..Server::default() }));
-        news.push(News::Events(events));
+        news.push(News::Events(self.foreign_events(entry)));
         let mut known = sidecars::backends(&self.path);
         for pid in index.pids.iter().filter(|p| **p != 0) {
             let unknown = || Session { pid: *pid as i32, server_pid: *pid as i32, kind: BackendKind::Client, ..Session::default() };

@@ -1,12 +1,14 @@
 //! The files beside the traces, for readers of trace format v3: who the processes were, what events and queries are called. Our own reader needs none of them.
 
+mod texts;
+
 use crate::store::access::Access;
 use crate::trace::catalog::{Catalog, EventNames, News, Query, Session, TextSource};
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::WaitClass;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value, json};
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -23,17 +25,19 @@ pub(super) struct Beside {
     events: bool,
     sessions: FxHashSet<SessionId>,
     queries: FxHashSet<QueryId>,
+    texts: texts::Size,
 }
 
 impl Beside {
     pub(super) fn new(dir: &Path, access: Access) -> Self {
-        let texts = fs::read(dir.join("query_texts.jsonl")).unwrap_or_default();
-        let id = |line: &[u8]| {
-            let line: Value = serde_json::from_slice(line).ok()?;
-            QueryId::parse(line.get("q")?.as_str()?)
-        };
-        let known = texts.split(|b| *b == b'\n').filter_map(id).take(MOST_KNOWN).collect();
-        Self { dir: dir.to_owned(), access, known, events: false, sessions: FxHashSet::default(), queries: FxHashSet::default() }
+        let path = dir.join(texts::NAME);
+        let mut size = texts::Size::of(&path);
+        if size.is_large() {
+            size = texts::compact(&path, access);
+        }
+        let known = texts::ids(&path).take(MOST_KNOWN).collect();
+        let (sessions, queries) = Default::default();
+        Self { dir: dir.to_owned(), access, known, events: false, sessions, queries, texts: size }
     }
 
     pub(super) fn note(&mut self, news: &News) {
@@ -63,7 +67,11 @@ impl Beside {
         let texts: FxHashMap<QueryId, String> =
             self.queries.iter().filter_map(|id| Some((*id, text(*id, catalog.queries.get(id)?)))).collect();
         let lines: Vec<String> = texts.into_values().collect();
-        if self.append("query_texts.jsonl", &lines) {
+        if self.append(texts::NAME, &lines) {
+            self.texts.bytes += lines.iter().map(|l| l.len() as u64 + 1).sum::<u64>();
+            if self.texts.is_large() {
+                self.texts = texts::compact(&self.dir.join(texts::NAME), self.access);
+            }
             if self.known.len() + self.queries.len() > MOST_KNOWN {
                 self.known.clear();
             }
