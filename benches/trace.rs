@@ -153,7 +153,12 @@ fn unchanged(dir: &Path) {
         }
         // Handed over and written as by a recorder.
         if tick % 4 == 3 {
-            pen.absorb(Batch { block: builder.seal().map(Arc::new), news: std::mem::take(&mut news), clock: clock(at), ..Batch::default() });
+            pen.absorb(Batch {
+                block: builder.seal().map(Arc::new),
+                news: std::mem::take(&mut news),
+                clock: clock(at),
+                ..Batch::default()
+            });
             pen.flush();
         }
     }

@@ -6,7 +6,7 @@
 use super::names;
 use crate::trace::block::{Block, Columns};
 use crate::trace::clock::{Span, Ts};
-use crate::trace::codec::body::read_columns;
+use crate::trace::codec::body::{Depth, read_columns};
 use crate::trace::codec::foreign::{self, Mention};
 use crate::trace::codec::frame::{Framed, Frames, own_span};
 use crate::trace::codec::header::{BLOCK_HEADER, BlockHeader, FILE_HEADER, FileHeader, footer_len, read_footer};
@@ -290,7 +290,7 @@ impl File {
         let frames: Vec<Framed<'_>> = Frames(&bytes).collect();
         let (own, beside) = frames.split_last().ok_or(Problem::Damaged("a block is cut"))?;
         let mut columns = if ours {
-            read_columns(self.header.version, own, beside)?
+            read_columns(self.header.version, Depth::Rows, own, beside)?
         } else if own.header.kind == kind::SAMPLES {
             whole(foreign::samples(&read_samples(&own.header, own.stored())?, own.header.period))?
         } else {
