@@ -250,6 +250,31 @@ fn read_runs(r: &mut Reader<'_>, c: &mut Columns) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Numbers that are mostly 0: how far apart the others are, then those.
+fn write_few(w: &mut Writer, values: impl Iterator<Item = u32>) {
+    let few: Vec<(u64, u32)> = (1..).zip(values).filter(|v| v.1 != 0).collect();
+    w.uleb(few.len() as u64);
+    let mut last = 0;
+    for (place, _) in &few {
+        w.uleb(place - last);
+        last = *place;
+    }
+    few.iter().for_each(|v| w.uleb(u64::from(v.1)));
+}
+
+fn read_few(r: &mut Reader<'_>, n: usize) -> Result<Vec<u32>, Problem> {
+    let count = r.count(2)?;
+    let steps = r.short_ulebs(count)?;
+    let mut out = vec![0; n];
+    let mut left = out.as_mut_slice();
+    for (step, value) in steps.into_iter().zip(r.short_ulebs(count)?) {
+        let (head, tail) = left.split_at_mut_checked(step as usize).ok_or(WRONG)?;
+        *head.last_mut().ok_or(WRONG)? = value;
+        left = tail;
+    }
+    Ok(out)
+}
+
 /// What transitions cannot say of ended intervals, which stand in them in the order of `ended`.
 pub(super) fn write_beside(w: &mut Writer, c: &Columns, ended: Chosen<'_>, pids: &[(SessionId, u32)]) {
     w.uleb(ended.len() as u64);
@@ -259,7 +284,7 @@ pub(super) fn write_beside(w: &mut Writer, c: &Columns, ended: Chosen<'_>, pids:
         w.u32(*pid);
     }
     ended.iter().for_each(|i| w.u8(at(&c.state, *i) as u8));
-    ended.iter().for_each(|i| w.uleb(u64::from(at(&c.runq, *i))));
+    write_few(w, ended.iter().map(|i| at(&c.runq, *i)));
     let lead = |i: &u32| c.pieces.binary_search_by_key(i, |p| p.0).ok().and_then(|p| c.pieces.get(p)).map(|p| p.1);
     let led: Vec<(u64, u64, u32)> =
         ended.iter().enumerate().filter_map(|(place, i)| lead(i).map(|l| (place as u64, l, at(&c.cpu, *i)))).collect();
@@ -351,7 +376,7 @@ impl Rows {
 
 /// Reads what transitions cannot say, and puts both together. Gives the marks of commands that stand in the transitions.
 fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Result<Vec<Mark>, Problem> {
-    let n = r.count(2)?;
+    let n = r.count(1)?;
     let sessions: Sessions = (0..r.count(5)?)
         .map(|_| {
             let session = SessionId(r.uleb()?.try_into().map_err(|_| WRONG)?);
@@ -366,7 +391,7 @@ fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Resul
     for byte in r.take(n)? {
         states.push(state(*byte)?);
     }
-    let mut runq = r.short_ulebs(n)?;
+    let mut runq = read_few(r, n)?;
     // Rows that are not whole intervals, by place: lead and whether it goes on.
     let mut pieces: Vec<(u32, u64, bool)> = Vec::new();
     let mut place = 0u32;

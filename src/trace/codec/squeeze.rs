@@ -10,7 +10,7 @@ const NO_REACH: usize = 5;
 /// Farthest match.
 const FAR: usize = u16::MAX as usize;
 /// Places looked at for each byte.
-const DEPTH: usize = 12;
+const DEPTH: usize = 6;
 /// Inside a match of so many bytes no other is looked for.
 const ENOUGH: usize = 40;
 
@@ -86,7 +86,9 @@ fn matches(data: &[u8]) -> Vec<Match> {
             if at == NOWHERE || i - place > FAR {
                 break;
             }
-            if four(data, place) == Some(what) {
+            // Only what also has the next byte can be longer.
+            let longer = data.get(place + best.len as usize) == data.get(i + best.len as usize);
+            if longer && four(data, place) == Some(what) {
                 let len = alike(data, place, i, end);
                 if len > best.len as usize {
                     best = Match { len: len as u32, back: (i - place) as u32 };
