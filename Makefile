@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 BUILT := $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check servers bench-sampler bench-exact clean-cache
+.PHONY: help demo build test check servers bench-sampler bench-exact bench-trace fuzz clean-cache
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do printf 'make %-14s %s\n' "$$name" "$$what"; done
@@ -50,10 +50,19 @@ bench-sampler: ## what sampling costs the server and itself
 	@scripts/servers
 	$(CARGO) bench --bench sampler
 
+bench-trace: ## what a recording costs: bytes, write rate, cold reads, questions, memory
+	@scripts/need test
+	@scripts/servers
+	$(CARGO) bench --bench trace
+
 bench-exact: ## what exact and blocking windows cost the server
 	@scripts/need test
 	@scripts/servers
 	$(CARGO) bench --bench exact
+
+fuzz: ## damaged recordings read for SECONDS (600): no panic, hang, waste or wrong number
+	@scripts/need build
+	$(CARGO) run --release --example fuzz_codec -- $${SECONDS:-600}
 
 clean-cache: ## remove what was fetched or built once, outside of the clone
 	@cache=$$(scripts/cache) && rm -rf "$$cache/servers" "$$cache/templates" "$$cache/target" && echo "removed servers, templates and target in $$cache"

@@ -30,6 +30,10 @@ pub trait Trace {
     fn health(&self) -> &Health;
     /// Visits every block that overlaps `window` or has a tick in `(window.start, window.end]`, oldest first. A block may reach beyond the window: clip.
     fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block));
+    /// The same blocks, of which only fidelity, ticks, watched stretches, losses and blind sessions count: they may come without rows and marks.
+    fn scan_coverage(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
+        self.scan(window, visit);
+    }
     /// The same blocks, newest first, until `visit` breaks.
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>);
 }

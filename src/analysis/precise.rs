@@ -24,7 +24,7 @@ impl Precise {
     /// Reads what the blocks of a window say about themselves.
     pub fn of(trace: &impl Trace, window: Span) -> Self {
         let mut this = Self::default();
-        trace.scan(window, &mut |block| {
+        trace.scan_coverage(window, &mut |block| {
             if matches!(block.fidelity(), Fidelity::None | Fidelity::Sampled) {
                 return;
             }

@@ -266,7 +266,7 @@ impl<'a, T: Trace> Walk<'a, T> {
         let mut seen: Vec<Stretch> = Vec::new();
         let exact: Vec<Span> = self.precise.stretches().iter().map(|s| s.span).collect();
         let mut done = self.window.start;
-        self.trace.scan(self.window, &mut |block| {
+        self.trace.scan_coverage(self.window, &mut |block| {
             let inside = Inside::new(block, self.window);
             for tick in inside.ticks() {
                 cover.ticks += 1;

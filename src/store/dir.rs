@@ -12,6 +12,7 @@ use crate::trace::Trace;
 use crate::trace::block::{Block, Columns};
 use crate::trace::catalog::{Catalog, EventNames};
 use crate::trace::clock::{Clock, SECOND, Span, Ts};
+use crate::trace::codec::body::Depth;
 use crate::trace::codec::foreign;
 use crate::trace::codec::notes;
 use crate::trace::health::Health;
@@ -112,6 +113,8 @@ struct Inner {
     indexes: FxHashMap<u32, (u64, Arc<Index>)>,
     clock: u64,
     cache: Cache,
+    /// Blocks without rows.
+    outlines: Cache,
     roster: Roster,
     /// Of each file, how many blocks of names the roster has seen.
     introduced: FxHashMap<u32, usize>,
@@ -152,7 +155,8 @@ impl Dir {
         let inner = Inner {
             indexes: FxHashMap::default(),
             clock: 0,
-            cache: Cache::new(options.cache),
+            cache: Cache::new(options.cache - options.cache / 8),
+            outlines: Cache::new(options.cache / 8),
             roster: Roster::default(),
             introduced: FxHashMap::default(),
             broken: BTreeMap::new(),
@@ -248,7 +252,7 @@ impl Dir {
             for entry in self.files.get_mut(from..to).unwrap_or_default() {
                 if entry.offset != offset {
                     entry.offset = offset;
-                    self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).cache.forget(entry.id);
+                    self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).forget_blocks(entry.id);
                     self.learned.clear();
                 }
                 let begun = entry.file.header.clock.mono;
@@ -308,7 +312,8 @@ impl Dir {
 
     /// Bytes of decoded blocks in memory.
     pub fn cached(&self) -> usize {
-        self.inner().cache.bytes()
+        let inner = self.inner();
+        inner.cache.bytes() + inner.outlines.bytes()
     }
 
     /// The stretches in which a file of another program holds every transition, as blocks without rows.
@@ -319,6 +324,19 @@ impl Dir {
         let spans = foreign::spans(&index.mentions, entry.from);
         let block = |s: Span| Columns { fidelity: Fidelity::Exact, span: s, watched: vec![s], ..Columns::default() }.block().map(Arc::new);
         spans.into_iter().filter_map(|s| block(entry.shift(s))).collect()
+    }
+
+    fn scan_deep(&self, window: Span, depth: Depth, visit: &mut dyn FnMut(&Block)) {
+        for entry in self.files.iter().filter(|e| touches(e.span(), window)) {
+            let index = self.index(entry);
+            Self::watched(entry, &index).iter().filter(|b| touches(b.span(), window)).for_each(|b| visit(b));
+            let groups = Self::groups(entry, &index, window);
+            // Nobody breaks.
+            let _ = self.each(entry, &index, &groups, depth, &mut |block| {
+                visit(block);
+                ControlFlow::Continue(())
+            });
+        }
     }
 
     /// Groups of a file that touch a window, in order.
@@ -360,9 +378,14 @@ impl Inner {
         }
     }
 
+    fn forget_blocks(&mut self, id: u32) {
+        self.cache.forget(id);
+        self.outlines.forget(id);
+    }
+
     fn forget(&mut self, id: u32) {
         self.indexes.remove(&id);
-        self.cache.forget(id);
+        self.forget_blocks(id);
         self.introduced.remove(&id);
         self.broken.retain(|(file, _), _| *file != id);
     }
@@ -386,29 +409,23 @@ impl Trace for Dir {
     }
 
     fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
-        for entry in self.files.iter().filter(|e| touches(e.span(), window)) {
-            let index = self.index(entry);
-            Self::watched(entry, &index).iter().filter(|b| touches(b.span(), window)).for_each(|b| visit(b));
-            for some in Self::groups(entry, &index, window).chunks(decode::TOGETHER) {
-                self.blocks(entry, &index, some).iter().flatten().for_each(|b| visit(b));
-            }
-        }
+        self.scan_deep(window, Depth::Rows, visit);
+    }
+
+    fn scan_coverage(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
+        self.scan_deep(window, Depth::Coverage, visit);
     }
 
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
         for entry in self.files.iter().rev().filter(|e| touches(e.span(), window)) {
             let index = self.index(entry);
             let mut groups = Self::groups(entry, &index, window);
-            groups.sort_by_key(|g| (g.span.end, g.offset));
-            let mut together = 1;
-            while !groups.is_empty() {
-                // The first ones are often enough.
-                let some = groups.split_off(groups.len().saturating_sub(together));
-                together = decode::TOGETHER;
-                for block in self.blocks(entry, &index, &some).iter().rev().flatten() {
-                    if visit(block).is_break() {
-                        return;
-                    }
+            groups.sort_by_key(|g| std::cmp::Reverse((g.span.end, g.offset)));
+            // The first ones are often enough.
+            let (first, rest) = groups.split_at(groups.len().min(2));
+            for some in [first, rest] {
+                if self.each(entry, &index, some, Depth::Rows, visit).is_break() {
+                    return;
                 }
             }
             for block in Self::watched(entry, &index).iter().rev().filter(|b| touches(b.span(), window)) {

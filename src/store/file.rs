@@ -6,7 +6,7 @@
 use super::names;
 use crate::trace::block::{Block, Columns};
 use crate::trace::clock::{Span, Ts};
-use crate::trace::codec::body::read_columns;
+use crate::trace::codec::body::{Depth, read_columns};
 use crate::trace::codec::foreign::{self, Mention};
 use crate::trace::codec::frame::{Framed, Frames, own_span};
 use crate::trace::codec::header::{BLOCK_HEADER, BlockHeader, FILE_HEADER, FileHeader, footer_len, read_footer};
@@ -284,13 +284,20 @@ impl File {
         read(&Frames(&bytes).next().ok_or(Problem::Damaged("a block is cut"))?)
     }
 
-    /// A group, its times moved by `ns` and its sessions renamed.
-    pub fn block(&self, ours: bool, group: Group, ns: i64, session: impl FnMut(SessionId) -> SessionId) -> Result<Block, Problem> {
+    /// A group, its times moved by `ns` and its sessions renamed. Another program's is read whole, whatever is wanted of it.
+    pub fn block(
+        &self,
+        ours: bool,
+        group: Group,
+        depth: Depth,
+        ns: i64,
+        session: impl FnMut(SessionId) -> SessionId,
+    ) -> Result<Block, Problem> {
         let bytes = self.read(group.offset, group.len).map_err(|_| Problem::Damaged("it cannot be read"))?;
         let frames: Vec<Framed<'_>> = Frames(&bytes).collect();
         let (own, beside) = frames.split_last().ok_or(Problem::Damaged("a block is cut"))?;
         let mut columns = if ours {
-            read_columns(self.header.version, own, beside)?
+            read_columns(self.header.version, depth, own, beside)?
         } else if own.header.kind == kind::SAMPLES {
             whole(foreign::samples(&read_samples(&own.header, own.stored())?, own.header.period))?
         } else {

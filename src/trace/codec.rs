@@ -6,12 +6,14 @@
 
 pub mod body;
 pub mod bytes;
+mod coverage;
 pub mod encoder;
 pub mod foreign;
 pub mod frame;
 pub mod header;
 pub mod notes;
 pub mod records;
+mod squeeze;
 
 pub use header::{BLOCK_HEADER, BlockHeader, FILE_HEADER, FileHeader};
 

@@ -1,85 +1,164 @@
-//! Reads groups of blocks, several at a time on several threads when there are many.
+//! Reads groups of blocks one after the other, ahead of who wants them on other threads when there are many. How far ahead is bounded.
 
 use super::{Dir, Entry};
 use crate::store::file::{Group, Hole, Index};
 use crate::trace::block::Block;
 use crate::trace::catalog::News;
-use crate::trace::codec::Problem;
+use crate::trace::codec::body::Depth;
 use crate::trace::codec::notes;
 use crate::trace::record::SessionId;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Groups read at a time.
-pub(super) const TOGETHER: usize = 64;
-/// From so many on it is worth starting threads.
+/// From so many groups on it is worth starting threads.
 const WORTH: usize = 8;
 /// Threads at most.
 const THREADS: usize = 8;
+/// Groups each thread may be ahead.
+const AHEAD: usize = 3;
+/// Numbers of sessions below are looked up by place.
+const SMALL: u32 = 1 << 14;
 
-impl Dir {
-    /// The blocks of some groups, `None` where one cannot be read: that is written down, see [`Dir::holes`].
-    pub(super) fn blocks(&self, entry: &Entry, index: &Index, groups: &[Group]) -> Vec<Option<Arc<Block>>> {
-        self.introduce(entry, index);
-        let mut found: Vec<Option<Arc<Block>>> = {
-            let mut inner = self.inner();
-            groups.iter().map(|g| inner.cache.get((entry.id, g.offset))).collect()
-        };
-        let missing: Vec<usize> = found.iter().enumerate().filter(|(_, b)| b.is_none()).map(|(i, _)| i).collect();
-        let read = |i: &usize| groups.get(*i).map(|g| (*i, *g, self.decode(entry, index, *g)));
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS).min(missing.len() / WORTH + 1);
-        let results: Vec<(usize, Group, Result<Block, Problem>)> = if threads < 2 {
-            missing.iter().filter_map(read).collect()
-        } else {
-            thread::scope(|scope| {
-                let read = &read;
-                let share = |some| thread::Builder::new().name("pgwt-decode".into()).spawn_scoped(scope, move || decode_all(some, read));
-                let parts: Vec<_> = missing.chunks(missing.len().div_ceil(threads)).map(|some| (some, share(some))).collect();
-                // A thread that could not be started: its share is read here.
-                let join = |(some, handle): (_, std::io::Result<_>)| match handle {
-                    Ok(handle) => thread::ScopedJoinHandle::join(handle).unwrap_or_default(),
-                    Err(_) => decode_all(some, read),
-                };
-                parts.into_iter().flat_map(join).collect()
-            })
-        };
-        let mut inner = self.inner();
-        for (i, group, result) in results {
-            match result {
-                Ok(block) => {
-                    let block = Arc::new(block);
-                    inner.cache.put((entry.id, group.offset), &block);
-                    if let Some(slot) = found.get_mut(i) {
-                        *slot = Some(block);
-                    }
-                }
-                Err(why) => {
-                    let hole = Hole { span: group.span, why: format!("the block at byte {}: {why}", group.offset) };
-                    inner.broken.insert((entry.id, group.offset), hole);
-                }
-            }
-        }
-        found
+/// What readers and the one who visits share: the groups in order.
+#[derive(Default)]
+struct Queue {
+    /// The next one to be read.
+    next: usize,
+    /// The next one to be visited.
+    visited: usize,
+    /// What was read and not visited. `None` inside: it cannot be read.
+    ready: FxHashMap<usize, Option<Arc<Block>>>,
+    stop: bool,
+}
+
+#[derive(Default)]
+struct Line {
+    queue: Mutex<Queue>,
+    moved: Condvar,
+}
+
+impl Line {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn decode(&self, entry: &Entry, index: &Index, group: Group) -> Result<Block, Problem> {
-        let run = entry.run(index);
-        let mut known: FxHashMap<SessionId, SessionId> = FxHashMap::default();
-        let mut last = None;
-        let name = |number: SessionId| match last {
-            Some((n, id)) if n == number => id,
-            _ => {
-                let id = *known.entry(number).or_insert_with(|| self.inner().roster.id(run, number));
-                last = Some((number, id));
-                id
+    /// Waits while a condition holds.
+    fn wait(&self, condition: impl Fn(&Queue) -> bool) -> MutexGuard<'_, Queue> {
+        self.moved.wait_while(self.lock(), |q| condition(q)).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads groups until there are no more.
+    fn work(&self, n: usize, ahead: usize, read: &impl Fn(usize) -> Option<Arc<Block>>) {
+        loop {
+            let mut queue = self.wait(|q| !q.stop && q.next < n && q.next >= q.visited + ahead);
+            if queue.stop || queue.next >= n {
+                return;
             }
-        };
-        let block = entry.file.block(index.ours(), group, entry.offset, name)?;
-        Ok(match self.renumbered(entry) {
-            Some(numbers) => numbers.block(block),
-            None => block,
+            let i = queue.next;
+            queue.next += 1;
+            drop(queue);
+            let block = read(i);
+            self.lock().ready.insert(i, block);
+            self.moved.notify_all();
+        }
+    }
+}
+
+/// Lets the readers go, however the visit ends.
+struct Stop<'a>(&'a Line);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.lock().stop = true;
+        self.0.moved.notify_all();
+    }
+}
+
+impl Dir {
+    /// Visits the blocks of some groups in their order, until `visit` breaks. One that cannot be read is passed over and written down, see [`Dir::holes`].
+    pub(super) fn each(
+        &self,
+        entry: &Entry,
+        index: &Index,
+        groups: &[Group],
+        depth: Depth,
+        visit: &mut dyn FnMut(&Block) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        self.introduce(entry, index);
+        let read = |i: usize| groups.get(i).and_then(|g| self.block(entry, index, *g, depth));
+        let n = groups.len();
+        let threads = if n < WORTH { 0 } else { thread::available_parallelism().map_or(1, usize::from).min(THREADS) };
+        if threads < 2 {
+            return (0..n).filter_map(read).try_for_each(|b| visit(&b));
+        }
+        let line = Line::default();
+        thread::scope(|scope| {
+            let (line, read) = (&line, &read);
+            let stop = Stop(line);
+            let start =
+                || thread::Builder::new().name("pgwt-decode".into()).spawn_scoped(scope, move || line.work(n, threads * AHEAD, read));
+            if (0..threads).filter(|_| start().is_ok()).count() == 0 {
+                return (0..n).filter_map(read).try_for_each(|b| visit(&b));
+            }
+            for i in 0..n {
+                let mut queue = line.wait(|q| !q.ready.contains_key(&i));
+                let block = queue.ready.remove(&i).flatten();
+                queue.visited = i + 1;
+                drop(queue);
+                line.moved.notify_all();
+                if let Some(block) = block {
+                    visit(&block)?;
+                }
+            }
+            drop(stop);
+            ControlFlow::Continue(())
         })
+    }
+
+    /// One block, from memory or from the file.
+    fn block(&self, entry: &Entry, index: &Index, group: Group, depth: Depth) -> Option<Arc<Block>> {
+        let key = (entry.id, group.offset);
+        {
+            let mut inner = self.inner();
+            let outline = if depth == Depth::Coverage { inner.outlines.get(key) } else { None };
+            if let Some(block) = outline.or_else(|| inner.cache.get(key)) {
+                return Some(block);
+            }
+        }
+        let run = entry.run(index);
+        // Numbers are small and come again with every row.
+        let mut small: Vec<Option<SessionId>> = Vec::new();
+        let mut large: FxHashMap<SessionId, SessionId> = FxHashMap::default();
+        let name = |number: SessionId| {
+            let look = || self.inner().roster.id(run, number);
+            if number.0 >= SMALL {
+                return *large.entry(number).or_insert_with(look);
+            }
+            let place = number.0 as usize;
+            if small.len() <= place {
+                small.resize(place + 1, None);
+            }
+            small.get_mut(place).map_or_else(look, |slot| *slot.get_or_insert_with(look))
+        };
+        match entry.file.block(index.ours(), group, depth, entry.offset, name) {
+            Ok(block) => {
+                let block = Arc::new(match self.renumbered(entry) {
+                    Some(numbers) => numbers.block(block),
+                    None => block,
+                });
+                let mut inner = self.inner();
+                let outline = depth == Depth::Coverage && index.ours();
+                if outline { &mut inner.outlines } else { &mut inner.cache }.put(key, &block);
+                Some(block)
+            }
+            Err(why) => {
+                let hole = Hole { span: group.span, why: format!("the block at byte {}: {why}", group.offset) };
+                self.inner().broken.insert(key, hole);
+                None
+            }
+        }
     }
 
     /// Lets the roster know whom a file speaks of, before its numbers are used.
@@ -96,10 +175,4 @@ impl Dir {
             }
         }
     }
-}
-
-type Found = (usize, Group, Result<Block, Problem>);
-
-fn decode_all(some: &[usize], read: &(impl Fn(&usize) -> Option<Found> + Sync)) -> Vec<Found> {
-    some.iter().filter_map(read).collect()
 }

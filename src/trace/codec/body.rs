@@ -6,11 +6,12 @@
 #![allow(clippy::needless_for_each, reason = "one column a line")]
 
 use super::bytes::{Reader, Writer};
+use super::coverage::{read_coverage, read_ticks};
 use super::frame::{Framed, own_span, read_own};
-use super::records::{COMMAND_END, COMMAND_START, Transitions, is_marker, read_transitions};
+use super::records::{COMMAND_END, COMMAND_START, Transitions, append_transitions, is_marker};
 use super::{Problem, kind};
-use crate::trace::block::{Blind, Block, Columns, Edge, Loss, Mark, Tick};
-use crate::trace::clock::{Span, Ts};
+use crate::trace::block::{Block, Columns, Edge, Mark};
+use crate::trace::clock::Ts;
 use crate::trace::record::{Fidelity, QueryId, SessionId, State};
 use crate::trace::wait::WaitEvent;
 use rustc_hash::FxHashMap;
@@ -32,7 +33,7 @@ const STATES: [State; 8] = [
     State::None,
 ];
 
-const WRONG: Problem = Problem::Damaged("a block speaks of something it does not hold");
+pub(super) const WRONG: Problem = Problem::Damaged("a block speaks of something it does not hold");
 
 /// Which rows an own table holds, by index into the columns.
 pub(super) type Chosen<'a> = &'a [u32];
@@ -99,7 +100,7 @@ fn write_events(w: &mut Writer, values: impl Iterator<Item = WaitEvent>) {
     index.iter().for_each(|i| w.uleb(u64::from(*i)));
 }
 
-fn write_queries(w: &mut Writer, values: impl Iterator<Item = QueryId>) {
+pub(super) fn write_queries(w: &mut Writer, values: impl Iterator<Item = QueryId>) {
     let (distinct, index) = dictionary(values);
     w.uleb(distinct.len() as u64);
     distinct.iter().for_each(|q| w.u64(q.0 as u64));
@@ -119,7 +120,7 @@ fn read_events(r: &mut Reader<'_>, n: usize) -> Result<Vec<WaitEvent>, Problem> 
     places(r, n, &distinct)
 }
 
-fn read_queries(r: &mut Reader<'_>, n: usize) -> Result<Vec<QueryId>, Problem> {
+pub(super) fn read_queries(r: &mut Reader<'_>, n: usize) -> Result<Vec<QueryId>, Problem> {
     let count = r.count(8)?;
     let distinct: Vec<QueryId> = r.u64s(count)?.into_iter().map(|q| QueryId(q as i64)).collect();
     places(r, n, &distinct)
@@ -249,6 +250,31 @@ fn read_runs(r: &mut Reader<'_>, c: &mut Columns) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Numbers that are mostly 0: how far apart the others are, then those.
+fn write_few(w: &mut Writer, values: impl Iterator<Item = u32>) {
+    let few: Vec<(u64, u32)> = (1..).zip(values).filter(|v| v.1 != 0).collect();
+    w.uleb(few.len() as u64);
+    let mut last = 0;
+    for (place, _) in &few {
+        w.uleb(place - last);
+        last = *place;
+    }
+    few.iter().for_each(|v| w.uleb(u64::from(v.1)));
+}
+
+fn read_few(r: &mut Reader<'_>, n: usize) -> Result<Vec<u32>, Problem> {
+    let count = r.count(2)?;
+    let steps = r.short_ulebs(count)?;
+    let mut out = vec![0; n];
+    let mut left = out.as_mut_slice();
+    for (step, value) in steps.into_iter().zip(r.short_ulebs(count)?) {
+        let (head, tail) = left.split_at_mut_checked(step as usize).ok_or(WRONG)?;
+        *head.last_mut().ok_or(WRONG)? = value;
+        left = tail;
+    }
+    Ok(out)
+}
+
 /// What transitions cannot say of ended intervals, which stand in them in the order of `ended`.
 pub(super) fn write_beside(w: &mut Writer, c: &Columns, ended: Chosen<'_>, pids: &[(SessionId, u32)]) {
     w.uleb(ended.len() as u64);
@@ -258,7 +284,7 @@ pub(super) fn write_beside(w: &mut Writer, c: &Columns, ended: Chosen<'_>, pids:
         w.u32(*pid);
     }
     ended.iter().for_each(|i| w.u8(at(&c.state, *i) as u8));
-    ended.iter().for_each(|i| w.uleb(u64::from(at(&c.runq, *i))));
+    write_few(w, ended.iter().map(|i| at(&c.runq, *i)));
     let lead = |i: &u32| c.pieces.binary_search_by_key(i, |p| p.0).ok().and_then(|p| c.pieces.get(p)).map(|p| p.1);
     let led: Vec<(u64, u64, u32)> =
         ended.iter().enumerate().filter_map(|(place, i)| lead(i).map(|l| (place as u64, l, at(&c.cpu, *i)))).collect();
@@ -273,227 +299,166 @@ pub(super) fn write_beside(w: &mut Writer, c: &Columns, ended: Chosen<'_>, pids:
 }
 
 /// Sessions by process id.
-type Sessions = FxHashMap<u32, SessionId>;
+pub(super) type Sessions = FxHashMap<u32, SessionId>;
 
-/// A row on its way to its place.
-#[derive(Clone, Copy)]
-struct Placed {
-    start: u64,
-    session: SessionId,
-    end: u64,
-    ended: bool,
-    row: u32,
-    lead: u64,
-    cpu: u32,
+/// Rows on their way to their places: ended ones in the order of their transitions, then those that go on.
+#[derive(Default)]
+struct Rows {
+    start: Vec<u64>,
+    end: Vec<u64>,
+    session: Vec<SessionId>,
+    event: Vec<u32>,
+    query: Vec<u64>,
+    cpu: Vec<u32>,
 }
 
-fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Result<Sessions, Problem> {
-    let open = std::mem::take(c);
-    let n = r.count(2)?;
+impl Rows {
+    /// The waits of transitions, and the marks of commands among them.
+    fn told(told: &Transitions, sessions: &Sessions, open: usize) -> Result<(Self, Vec<Mark>), Problem> {
+        let most = told.ts.len() + open;
+        let mut rows = Self {
+            start: Vec::with_capacity(most),
+            end: Vec::with_capacity(most),
+            session: Vec::with_capacity(most),
+            event: Vec::with_capacity(most),
+            query: Vec::with_capacity(most),
+            cpu: Vec::with_capacity(most),
+        };
+        let mut marks = Vec::new();
+        let mut last: Option<(u32, SessionId)> = None;
+        let what = told.pid.iter().zip(&told.old).zip(&told.query);
+        for (((ts, length), cpu), ((pid, old), query)) in told.ts.iter().zip(&told.duration).zip(&told.cpu).zip(what) {
+            let command = matches!(*old, COMMAND_START | COMMAND_END);
+            if is_marker(*old) && !command {
+                continue;
+            }
+            let session = match last {
+                Some((p, session)) if p == *pid => session,
+                _ => *sessions.get(pid).ok_or(WRONG)?,
+            };
+            last = Some((*pid, session));
+            if command {
+                let edge = if *old == COMMAND_START { Edge::Begin } else { Edge::End };
+                marks.push(Mark { at: Ts(*ts), session, query: QueryId(*query as i64), edge, inferred: false });
+                continue;
+            }
+            // Those with a lead are set right afterwards: their length and on-CPU time may be beyond a row's.
+            rows.start.push(ts.wrapping_sub(*length));
+            rows.end.push(*ts);
+            rows.session.push(session);
+            rows.event.push(*old);
+            rows.query.push(*query);
+            rows.cpu.push(u32::try_from(*cpu).unwrap_or(u32::MAX));
+        }
+        Ok((rows, marks))
+    }
+
+    /// Places in the order of rows of a block.
+    fn order(&self, ended: usize) -> Vec<u32> {
+        let base = self.start.iter().copied().min().unwrap_or(0);
+        let reach = self.start.iter().copied().max().unwrap_or(0) - base;
+        let rest = |place: u32| (at(&self.session, place), at(&self.end, place), place < ended as u32, place);
+        if reach >> 40 != 0 || self.start.len() >> 24 != 0 {
+            let mut order: Vec<u32> = (0..self.start.len() as u32).collect();
+            order.sort_unstable_by_key(|place| (at(&self.start, *place), rest(*place)));
+            return order;
+        }
+        // Start and place in one number sort fast. What starts at the same instant is put right behind that.
+        let mut keys: Vec<u64> = self.start.iter().zip(0..).map(|(start, place)| (start - base) << 24 | place).collect();
+        keys.sort_unstable();
+        let place = |key: u64| (key & 0xFF_FFFF) as u32;
+        for same in keys.chunk_by_mut(|a, b| a >> 24 == b >> 24).filter(|s| s.len() > 1) {
+            same.sort_unstable_by_key(|key| rest(place(*key)));
+        }
+        keys.into_iter().map(place).collect()
+    }
+}
+
+/// Reads what transitions cannot say, and puts both together. Gives the marks of commands that stand in the transitions.
+fn read_beside(r: &mut Reader<'_>, c: &mut Columns, told: &Transitions) -> Result<Vec<Mark>, Problem> {
+    let n = r.count(1)?;
     let sessions: Sessions = (0..r.count(5)?)
         .map(|_| {
             let session = SessionId(r.uleb()?.try_into().map_err(|_| WRONG)?);
             Ok((r.u32()?, session))
         })
         .collect::<Result<_, Problem>>()?;
-    let states = r.take(n)?;
-    let runq = r.short_ulebs(n)?;
-    let mut led = Vec::new();
-    let mut place = 0usize;
-    for _ in 0..r.count(3)? {
-        place = place.checked_add(r.uleb()?.try_into().map_err(|_| WRONG)?).ok_or(WRONG)?;
-        led.push((place, r.uleb()?, u32::try_from(r.uleb()?).map_err(|_| WRONG)?));
-    }
-    let mut led = led.into_iter().peekable();
-    let mut rows = Vec::with_capacity(n + open.start.len());
-    let mut last = (u32::MAX, SessionId(0));
-    let records = told.ts.iter().zip(&told.pid).zip(told.old.iter().zip(&told.duration)).zip(&told.cpu);
-    let waits = records.enumerate().filter(|(_, (((_, _), (old, _)), _))| !is_marker(**old));
-    for (place, (record, (((ts, pid), (_, duration)), cpu))) in waits.enumerate() {
-        if last.0 != *pid || place == 0 {
-            last = (*pid, *sessions.get(pid).ok_or(WRONG)?);
-        }
-        let (lead, cpu) = match led.next_if(|l| l.0 == place) {
-            Some((_, lead, cpu)) => (lead, cpu),
-            None => (0, u32::try_from(*cpu).map_err(|_| WRONG)?),
-        };
-        let length = duration.checked_sub(lead).ok_or(WRONG)?;
-        let start = ts.checked_sub(length).ok_or(WRONG)?;
-        rows.push(Placed { start, session: last.1, end: *ts, ended: true, row: record as u32, lead, cpu });
-    }
-    if rows.len() != n || led.next().is_some() {
+    let (mut rows, marks) = Rows::told(told, &sessions, c.start.len())?;
+    if rows.start.len() != n {
         return Err(WRONG);
     }
-    let place_of: Vec<u32> = {
-        // A transition's place among those that are not markers.
-        let mut place = 0;
-        let of = |old: &u32| {
-            let here = place;
-            place += u32::from(!is_marker(*old));
-            here
-        };
-        told.old.iter().map(of).collect()
-    };
-    let leads: FxHashMap<u32, u64> = open.pieces.iter().map(|p| (p.0, p.1)).collect();
-    for (i, (start, end)) in open.start.iter().zip(&open.end).enumerate() {
-        let row = i as u32;
-        let lead = leads.get(&row).copied().unwrap_or(0);
-        rows.push(Placed { start: start.0, session: at(&open.session, row), end: end.0, ended: false, row, lead, cpu: at(&open.cpu, row) });
+    let mut states: Vec<State> = Vec::with_capacity(n + c.state.len());
+    for byte in r.take(n)? {
+        states.push(state(*byte)?);
     }
-    let mut order: Vec<(u64, SessionId, u32)> = rows.iter().zip(0..).map(|(p, i)| (p.start, p.session, i)).collect();
-    let rest = |i: u32| rows.get(i as usize).map(|p| (p.end, p.ended));
-    order.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| (rest(a.2), a.2).cmp(&(rest(b.2), b.2))));
-    let rows: Vec<Placed> = order.iter().filter_map(|(_, _, i)| rows.get(*i as usize).copied()).collect();
-    let n = rows.len();
-    *c = Columns { fidelity: open.fidelity, span: open.span, ticks: open.ticks, ..Columns::default() };
-    c.start = rows.iter().map(|p| Ts(p.start)).collect();
-    c.end = rows.iter().map(|p| Ts(p.end)).collect();
-    c.session = rows.iter().map(|p| p.session).collect();
-    c.cpu = rows.iter().map(|p| p.cpu).collect();
-    c.samples = vec![0; n];
-    c.event.reserve_exact(n);
-    c.query.reserve_exact(n);
-    c.state.reserve_exact(n);
-    c.runq.reserve_exact(n);
-    for (i, p) in rows.iter().enumerate() {
-        if p.ended {
-            let place = at(&place_of, p.row);
-            c.event.push(WaitEvent(at(&told.old, p.row)));
-            c.query.push(QueryId(at(&told.query, p.row) as i64));
-            c.state.push(state(at(states, place))?);
-            c.runq.push(at(&runq, place));
-        } else {
-            c.event.push(at(&open.event, p.row));
-            c.query.push(at(&open.query, p.row));
-            c.state.push(at(&open.state, p.row));
-            c.runq.push(at(&open.runq, p.row));
-        }
-        if !p.ended || p.lead > 0 {
-            c.pieces.push((i as u32, p.lead, !p.ended));
-        }
-    }
-    Ok(sessions)
-}
-
-pub(super) fn write_ticks(w: &mut Writer, c: &Columns) {
-    w.uleb(c.ticks.len() as u64);
-    let mut last = c.span.start.0;
-    for t in &c.ticks {
-        w.delta(last, t.at.0);
-        last = t.at.0;
-    }
-    let mut last = c.span.start.0;
-    for t in &c.ticks {
-        w.delta(t.at.0.wrapping_sub(last), t.weight);
-        last = t.at.0;
-    }
-    c.ticks.iter().for_each(|t| w.uleb(u64::from(t.unread)));
-}
-
-fn read_ticks(r: &mut Reader<'_>, c: &mut Columns) -> Result<(), Problem> {
-    let n = r.count(3)?;
-    let mut last = c.span.start.0;
-    c.ticks = Vec::with_capacity(n);
-    for _ in 0..n {
-        last = r.delta(last)?;
-        c.ticks.push(Tick { at: Ts(last), weight: 0, unread: 0 });
-    }
-    let mut last = c.span.start.0;
-    for t in &mut c.ticks {
-        t.weight = r.delta(t.at.0.wrapping_sub(last))?;
-        last = t.at.0;
-    }
-    for (t, unread) in c.ticks.iter_mut().zip(r.short_ulebs(n)?) {
-        t.unread = unread;
-    }
-    Ok(())
-}
-
-fn write_span(w: &mut Writer, last: &mut u64, span: Span) {
-    w.delta(*last, span.start.0);
-    w.uleb(span.end.0.wrapping_sub(span.start.0));
-    *last = span.end.0;
-}
-
-fn read_span(r: &mut Reader<'_>, last: &mut u64) -> Result<Span, Problem> {
-    let start = r.delta(*last)?;
-    *last = start.wrapping_add(r.uleb()?);
-    Ok(Span { start: Ts(start), end: Ts(*last) })
-}
-
-/// `told`: the marks stand in the transitions, too, in the same order.
-pub(super) fn write_coverage(w: &mut Writer, c: &Columns, told: bool) {
-    let mut last = c.span.start.0;
-    w.uleb(c.watched.len() as u64);
-    c.watched.iter().for_each(|s| write_span(w, &mut last, *s));
-    w.uleb(c.losses.len() as u64);
-    for loss in &c.losses {
-        write_span(w, &mut last, loss.span);
-        w.uleb(loss.session.map_or(0, |s| u64::from(s.0) + 1));
-        w.uleb(loss.records);
-    }
-    w.uleb(c.blind.len() as u64);
-    for blind in &c.blind {
-        write_span(w, &mut last, blind.span);
-        w.uleb(u64::from(blind.session.0));
-    }
-    w.uleb(c.marks.len() as u64);
-    w.u8(u8::from(told));
-    if told {
-        c.marks.iter().for_each(|m| w.u8(u8::from(m.inferred)));
-        return;
-    }
-    write_queries(w, c.marks.iter().map(|m| m.query));
-    c.marks.iter().for_each(|m| w.uleb(u64::from(m.session.0)));
-    c.marks.iter().for_each(|m| w.u8(u8::from(m.edge == Edge::End) | u8::from(m.inferred) << 1));
-    for m in &c.marks {
-        w.delta(last, m.at.0);
-        last = m.at.0;
-    }
-}
-
-fn session(v: u64) -> Result<SessionId, Problem> {
-    u32::try_from(v).map(SessionId).map_err(|_| WRONG)
-}
-
-fn read_coverage(r: &mut Reader<'_>, c: &mut Columns, told: Option<(Sessions, Transitions)>) -> Result<(), Problem> {
-    let mut last = c.span.start.0;
-    c.watched = (0..r.count(2)?).map(|_| read_span(r, &mut last)).collect::<Result<_, _>>()?;
-    for _ in 0..r.count(4)? {
-        let span = read_span(r, &mut last)?;
-        let who = r.uleb()?.checked_sub(1).map(session).transpose()?;
-        c.losses.push(Loss { span, session: who, records: r.uleb()? });
-    }
+    let mut runq = read_few(r, n)?;
+    // Rows that are not whole intervals, by place: lead and whether it goes on.
+    let mut pieces: Vec<(u32, u64, bool)> = Vec::new();
+    let mut place = 0u32;
     for _ in 0..r.count(3)? {
-        let span = read_span(r, &mut last)?;
-        c.blind.push(Blind { session: session(r.uleb()?)?, span });
+        place = place.checked_add(r.uleb()?.try_into().map_err(|_| WRONG)?).ok_or(WRONG)?;
+        let (lead, cpu) = (r.uleb()?, u32::try_from(r.uleb()?).map_err(|_| WRONG)?);
+        let (Some(start), Some(slot)) = (rows.start.get_mut(place as usize), rows.cpu.get_mut(place as usize)) else { return Err(WRONG) };
+        (*start, *slot) = (start.wrapping_add(lead), cpu);
+        pieces.push((place, lead, false));
     }
-    let n = r.count(1)?;
-    if r.u8()? != 0 {
-        let (sessions, rows) = told.ok_or(WRONG)?;
-        let inferred = r.take(n)?;
-        let records = rows.ts.iter().zip(&rows.pid).zip(rows.old.iter().zip(&rows.query));
-        for ((at, pid), (old, query)) in records.filter(|(_, (old, _))| matches!(**old, COMMAND_START | COMMAND_END)) {
-            let edge = if *old == COMMAND_START { Edge::Begin } else { Edge::End };
-            let inferred = *inferred.get(c.marks.len()).ok_or(WRONG)? != 0;
-            let session = *sessions.get(pid).ok_or(WRONG)?;
-            c.marks.push(Mark { at: Ts(*at), session, query: QueryId(*query as i64), edge, inferred });
+    if !pieces.is_sorted_by(|a, b| a.0 < b.0) {
+        return Err(WRONG);
+    }
+    let mut leads = c.pieces.iter().peekable();
+    for i in 0..c.start.len() as u32 {
+        let lead = leads.next_if(|p| p.0 == i).map_or(0, |p| p.1);
+        pieces.push((n as u32 + i, lead, true));
+    }
+    rows.start.extend(c.start.iter().map(|t| t.0));
+    rows.end.extend(c.end.iter().map(|t| t.0));
+    rows.session.append(&mut c.session);
+    rows.event.extend(c.event.iter().map(|e| e.0));
+    rows.query.extend(c.query.iter().map(|q| q.0 as u64));
+    rows.cpu.resize(n, 0);
+    rows.cpu.append(&mut c.cpu);
+    rows.cpu.resize(rows.start.len(), 0);
+    states.append(&mut c.state);
+    runq.append(&mut c.runq);
+    runq.resize(rows.start.len(), 0);
+    if rows.start.iter().zip(&rows.end).any(|(start, end)| start > end) {
+        return Err(WRONG);
+    }
+    let order = rows.order(n);
+    c.start = order.iter().map(|i| Ts(at(&rows.start, *i))).collect();
+    c.end = order.iter().map(|i| Ts(at(&rows.end, *i))).collect();
+    c.session = order.iter().map(|i| at(&rows.session, *i)).collect();
+    c.event = order.iter().map(|i| WaitEvent(at(&rows.event, *i))).collect();
+    c.query = order.iter().map(|i| QueryId(at(&rows.query, *i) as i64)).collect();
+    c.state = order.iter().map(|i| at(&states, *i)).collect();
+    c.samples = vec![0; order.len()];
+    c.cpu = order.iter().map(|i| at(&rows.cpu, *i)).collect();
+    c.runq = order.iter().map(|i| at(&runq, *i)).collect();
+    c.pieces.clear();
+    if !pieces.is_empty() {
+        let mut row = vec![0u32; order.len()];
+        for (place, i) in order.iter().zip(0..) {
+            if let Some(slot) = row.get_mut(*place as usize) {
+                *slot = i;
+            }
         }
-        return if c.marks.len() == n { Ok(()) } else { Err(WRONG) };
+        c.pieces = pieces.into_iter().map(|(place, lead, open)| (at(&row, place), lead, open)).collect();
+        c.pieces.sort_unstable_by_key(|p| p.0);
     }
-    let queries = read_queries(r, n)?;
-    let sessions = r.short_ulebs(n)?;
-    let flags = r.take(n)?;
-    for ((query, session), flags) in queries.into_iter().zip(sessions).zip(flags) {
-        last = r.delta(last)?;
-        let edge = if flags & 1 == 0 { Edge::Begin } else { Edge::End };
-        c.marks.push(Mark { at: Ts(last), session: SessionId(session), query, edge, inferred: flags & 2 != 0 });
-    }
-    Ok(())
+    Ok(marks)
+}
+
+/// How much of a block is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What it says about coverage: ticks, watched stretches, losses, blind sessions. No rows and no marks; several times as fast.
+    Coverage,
+    /// Everything.
+    Rows,
 }
 
 /// The columns of a block of ours, with the blocks that belong to it.
-pub fn read_columns(version: u16, own: &Framed<'_>, beside: &[Framed<'_>]) -> Result<Columns, Problem> {
+pub fn read_columns(version: u16, depth: Depth, own: &Framed<'_>, beside: &[Framed<'_>]) -> Result<Columns, Problem> {
     if own.header.kind != kind::BLOCK {
         return Err(WRONG);
     }
@@ -503,34 +468,35 @@ pub fn read_columns(version: u16, own: &Framed<'_>, beside: &[Framed<'_>]) -> Re
     let fidelity = FIDELITIES.get(usize::from(r.u8()?)).copied().ok_or(WRONG)?;
     let mut c = Columns { fidelity, span: own_span(&own.header), ..Columns::default() };
     read_ticks(&mut r, &mut c)?;
-    let mut marks = None;
+    let told = read_coverage(&mut r, &mut c)?;
+    if depth == Depth::Coverage {
+        c.marks.clear();
+        return Ok(c);
+    }
+    let mut marks = Vec::new();
     match form {
         ROWS => read_rows(&mut r, &mut c)?,
         TICKS => read_runs(&mut r, &mut c)?,
         BESIDE => {
             read_rows(&mut r, &mut c)?;
-            let mut told = Transitions::default();
+            let (mut rows, mut scratch) = (Transitions::default(), Vec::new());
             for block in beside.iter().filter(|b| b.header.kind == kind::TRANSITIONS) {
-                let t = read_transitions(version, &block.header, block.stored())?;
-                told.ts.extend(t.ts);
-                told.pid.extend(t.pid);
-                told.old.extend(t.old);
-                told.duration.extend(t.duration);
-                told.query.extend(t.query);
-                told.cpu.extend(t.cpu);
+                append_transitions(version, &block.header, block.stored(), &mut scratch, &mut rows)?;
             }
-            marks = Some((read_beside(&mut r, &mut c, &told)?, told));
+            marks = read_beside(&mut r, &mut c, &rows)?;
         }
         _ => return Err(WRONG),
     }
-    read_coverage(&mut r, &mut c, marks)?;
+    if let Some(told) = told {
+        c.marks = told.marks(marks)?;
+    }
     r.end()?;
     Ok(c)
 }
 
 /// The block a group holds.
 pub fn read_block(version: u16, own: &Framed<'_>, beside: &[Framed<'_>]) -> Result<Block, Problem> {
-    read_columns(version, own, beside)?.block().ok_or(WRONG)
+    read_columns(version, Depth::Rows, own, beside)?.block().ok_or(WRONG)
 }
 
 /// The place of a fidelity in [`FIDELITIES`].

@@ -73,13 +73,27 @@ impl<'a> Reader<'a> {
     }
     /// `n` numbers of four bytes.
     pub fn u32s(&mut self, n: usize) -> Result<Vec<u32>, Problem> {
+        let mut out = Vec::new();
+        self.u32s_into(n, &mut out)?;
+        Ok(out)
+    }
+    /// `n` numbers of four bytes, behind others.
+    pub fn u32s_into(&mut self, n: usize, out: &mut Vec<u32>) -> Result<(), Problem> {
         let bytes = self.take(n.checked_mul(4).ok_or(SHORT)?)?;
-        Ok(bytes.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c)).collect())
+        out.extend(bytes.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c)));
+        Ok(())
     }
     /// `n` numbers of eight bytes.
     pub fn u64s(&mut self, n: usize) -> Result<Vec<u64>, Problem> {
+        let mut out = Vec::new();
+        self.u64s_into(n, &mut out)?;
+        Ok(out)
+    }
+    /// `n` numbers of eight bytes, behind others.
+    pub fn u64s_into(&mut self, n: usize, out: &mut Vec<u64>) -> Result<(), Problem> {
         let bytes = self.take(n.checked_mul(8).ok_or(SHORT)?)?;
-        Ok(bytes.as_chunks::<8>().0.iter().map(|c| u64::from_le_bytes(*c)).collect())
+        out.extend(bytes.as_chunks::<8>().0.iter().map(|c| u64::from_le_bytes(*c)));
+        Ok(())
     }
     /// ULEB128.
     #[inline]
@@ -121,21 +135,44 @@ impl<'a> Reader<'a> {
         }
         Ok(n)
     }
-    /// `n` ULEB128 numbers.
-    pub fn ulebs(&mut self, n: usize) -> Result<Vec<u64>, Problem> {
+    /// `n` ULEB128 numbers, behind others.
+    pub fn ulebs_into(&mut self, n: usize, out: &mut Vec<u64>) -> Result<(), Problem> {
         if n > self.0.len() {
             return Err(SHORT);
         }
-        (0..n).map(|_| self.uleb()).collect()
+        out.reserve(n);
+        for _ in 0..n {
+            out.push(self.quick()?);
+        }
+        Ok(())
+    }
+    /// ULEB128 of several bytes: eight at once where there are as many.
+    #[inline]
+    fn quick(&mut self) -> Result<u64, Problem> {
+        let Some(word) = self.0.first_chunk::<8>().map(|c| u64::from_le_bytes(*c)) else { return self.uleb() };
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends == 0 {
+            return self.long();
+        }
+        // Seven bits of each byte up to the first without a top bit, pushed together pair by pair.
+        let last = ends.trailing_zeros();
+        let v = word & (u64::MAX >> (63 - last)) & 0x7f7f_7f7f_7f7f_7f7f;
+        let v = (v & 0x007f_007f_007f_007f) | (v & 0x7f00_7f00_7f00_7f00) >> 1;
+        let v = (v & 0x0000_3fff_0000_3fff) | (v & 0x3fff_0000_3fff_0000) >> 2;
+        let v = (v & 0x0fff_ffff) | (v & 0x0fff_ffff_0000_0000) >> 4;
+        self.0 = self.0.get(last as usize / 8 + 1..).unwrap_or_default();
+        Ok(v)
     }
     /// `n` ULEB128 numbers of 32 bits.
     pub fn short_ulebs(&mut self, n: usize) -> Result<Vec<u32>, Problem> {
         if n > self.0.len() {
             return Err(SHORT);
         }
-        (0..n)
-            .map(|_| self.uleb().and_then(|v| u32::try_from(v).map_err(|_| Problem::Damaged("a number in a block is too large"))))
-            .collect()
+        let mut out = Vec::with_capacity(n);
+        for _ in 0..n {
+            out.push(u32::try_from(self.uleb()?).map_err(|_| Problem::Damaged("a number in a block is too large"))?);
+        }
+        Ok(out)
     }
     /// Nothing may be left.
     pub fn end(self) -> Result<(), Problem> {
@@ -161,6 +198,13 @@ mod tests {
         for v in all {
             assert_eq!((r.uleb().unwrap(), r.zigzag().unwrap(), r.delta(77).unwrap()), (v, v as i64, v));
         }
+        r.end().unwrap();
+        let mut w = Writer::default();
+        let all: Vec<u64> = (0..64).flat_map(|bit| [1u64 << bit, (1u64 << bit) - 1, u64::MAX >> bit]).collect();
+        all.iter().for_each(|v| w.uleb(*v));
+        let (mut r, mut read) = (Reader(&w.0), vec![5]);
+        r.ulebs_into(all.len(), &mut read).unwrap();
+        assert_eq!(read.split_off(1), all);
         r.end().unwrap();
         assert_eq!(Reader(&[0xe5, 0x8e, 0x26]).uleb(), Ok(624_485));
     }

@@ -1,14 +1,15 @@
 //! Writes blocks: what trace format v3 can say as it says it, and behind it a block of ours with the rest.
 
-use super::body::{BESIDE, ROWS, TICKS, at, fidelity_byte, runs, write_beside, write_coverage, write_rows, write_runs, write_ticks};
+use super::body::{BESIDE, ROWS, TICKS, at, fidelity_byte, runs, write_beside, write_rows, write_runs};
 use super::bytes::Writer;
+use super::coverage::{write_coverage, write_ticks};
 use super::frame::write_own;
 use super::header::{BLOCK_HEADER, BlockHeader, MOST_RECORDS};
 use super::kind;
 use super::records::{COMMAND_END, COMMAND_START, MARKERS, Sample, Transition, WINDOW_END, WINDOW_START, write_samples, write_transitions};
 use crate::trace::block::{Block, Columns, Edge};
 use crate::trace::clock::{SECOND, Ts};
-use crate::trace::record::{Fidelity, QueryId, SessionId};
+use crate::trace::record::{Fidelity, SessionId};
 use rustc_hash::FxHashMap;
 
 /// Writes the blocks of one file, one after the other.
@@ -27,80 +28,78 @@ impl Encoder {
         let mut w = Writer::default();
         let mut beside = Vec::new();
         let mut first = c.span.start;
-        let mut told = false;
         if let Some(runs) = runs(&c) {
             first = write_ticks_apart(&c, &runs, &pid, &mut beside).unwrap_or(first);
             begin(&mut w, TICKS, &c);
+            write_coverage(&mut w, &c, None);
             write_runs(&mut w, &c, &runs);
+        } else if c.fidelity == Fidelity::Sampled {
+            write_all(&mut w, &c);
         } else {
-            let (ended, open): (Vec<u32>, Vec<u32>) = by_end(&c);
-            let pids = pids(&c, &ended, &pid);
-            if c.fidelity != Fidelity::Sampled {
-                first = self.write_intervals(&c, &ended, &pid, &mut beside).unwrap_or(first);
-            }
-            if let Some(pids) = pids {
-                told = c.fidelity != Fidelity::Sampled && c.marks.is_sorted_by_key(|m| m.at);
+            let written = self.write_intervals(&c, &pid, &mut beside);
+            first = written.first.unwrap_or(first);
+            if let Some(pids) = pids(&c, &written.ended, &pid) {
                 begin(&mut w, BESIDE, &c);
-                write_rows(&mut w, &c, &open);
-                write_beside(&mut w, &c, &ended, &pids);
+                write_coverage(&mut w, &c, Some(&written.marks));
+                write_rows(&mut w, &c, &open_rows(&c));
+                write_beside(&mut w, &c, &written.ended, &pids);
             } else {
-                begin(&mut w, ROWS, &c);
-                write_rows(&mut w, &c, &(0..c.start.len() as u32).collect::<Vec<_>>());
+                write_all(&mut w, &c);
             }
         }
-        write_coverage(&mut w, &c, told);
         let n = count(&beside);
         out.extend_from_slice(&beside);
         write_own(out, kind::BLOCK, first, c.span, (&beside, n), &w.0);
     }
 
-    /// Ended intervals and the marks of executions and windows, for readers of trace format v3. Returns the first time.
-    fn write_intervals(&mut self, c: &Columns, ended: &[u32], pid: &impl Fn(SessionId) -> u32, out: &mut Vec<u8>) -> Option<Ts> {
-        let mut next: Vec<u32> = vec![0; c.start.len()];
-        let mut behind: FxHashMap<SessionId, (Ts, u32)> = FxHashMap::default();
-        for i in (0..c.start.len() as u32).rev() {
-            let touching = behind.insert(at(&c.session, i), (at(&c.start, i), at(&c.event, i).0));
-            if let (Some((start, event)), Some(slot)) = (touching, next.get_mut(i as usize))
-                && start == at(&c.end, i)
-            {
-                *slot = event;
-            }
-        }
-        let cpu = self.whole_cpu(c);
-        let lead = |i| c.pieces.binary_search_by_key(&i, |p| p.0).ok().and_then(|p| c.pieces.get(p)).map_or(0, |p| p.1);
-        let mut rows: Vec<Transition> = ended
-            .iter()
-            .map(|i| {
-                let session = at(&c.session, *i);
-                Transition {
-                    ts: at(&c.end, *i).0,
-                    pid: pid(session),
-                    old: at(&c.event, *i).0,
-                    new: at(&next, *i),
-                    duration: at(&c.end, *i).since(at(&c.start, *i)).saturating_add(lead(*i)),
-                    query: at(&c.query, *i).0,
-                    cpu: at(&cpu, *i),
-                }
-            })
-            .collect();
-        let mut marker = |ts: Ts, pid, event, query: QueryId| {
-            rows.push(Transition { ts: ts.0, pid, old: event, new: event, duration: 0, query: query.0, cpu: 0 });
-        };
-        for m in &c.marks {
-            marker(m.at, pid(m.session), if m.edge == Edge::Begin { COMMAND_START } else { COMMAND_END }, m.query);
-        }
+    /// Ended intervals and the marks of executions and windows, for readers of trace format v3: a session with many has blocks of its own, in which
+    /// the times since the record before are the lengths of the intervals over again, so that they cost next to nothing.
+    fn write_intervals(&mut self, c: &Columns, pid: &impl Fn(SessionId) -> u32, out: &mut Vec<u8>) -> Written {
+        let mut records: Vec<(Ts, Source)> = by_end(c).into_iter().map(|i| (at(&c.end, i), Source::Row(i))).collect();
+        records.extend(c.marks.iter().zip(0..).map(|(m, i)| (m.at, Source::Mark(i))));
         for span in &c.watched {
             if self.window != Some(span.start) {
                 if let Some(end) = self.window {
-                    marker(end, 0, WINDOW_END, QueryId::NONE);
+                    records.push((end, Source::Window(WINDOW_END)));
                 }
-                marker(span.start, 0, WINDOW_START, QueryId::NONE);
+                records.push((span.start, Source::Window(WINDOW_START)));
             }
             self.window = Some(span.end);
         }
-        rows.sort_by_key(|r| r.ts);
-        rows.chunks(MOST_RECORDS as usize).for_each(|chunk| write_transitions(out, chunk));
-        rows.first().map(|r| Ts(r.ts))
+        records.sort_by_key(|r| r.0);
+        let next = following(c);
+        let cpu = self.whole_cpu(c);
+        let lead = |i| c.pieces.binary_search_by_key(&i, |p| p.0).ok().and_then(|p| c.pieces.get(p)).map_or(0, |p| p.1);
+        let transition = |(ts, source): &(Ts, Source)| match *source {
+            Source::Row(i) => Transition {
+                ts: ts.0,
+                pid: pid(at(&c.session, i)),
+                old: at(&c.event, i).0,
+                new: at(&next, i),
+                duration: ts.since(at(&c.start, i)).saturating_add(lead(i)),
+                query: at(&c.query, i).0,
+                cpu: at(&cpu, i),
+            },
+            Source::Mark(i) => {
+                let Some(m) = c.marks.get(i as usize) else { return Transition::default() };
+                let event = if m.edge == Edge::Begin { COMMAND_START } else { COMMAND_END };
+                Transition { ts: ts.0, pid: pid(m.session), old: event, new: event, query: m.query.0, ..Transition::default() }
+            }
+            Source::Window(event) => Transition { ts: ts.0, old: event, new: event, ..Transition::default() },
+        };
+        let mut written = Written { first: records.first().map(|r| r.0), ..Written::default() };
+        for some in by_session(c, &records) {
+            let rows: Vec<Transition> = some.iter().map(transition).collect();
+            write_transitions(out, &rows);
+            for (_, source) in some {
+                match source {
+                    Source::Row(i) => written.ended.push(i),
+                    Source::Mark(i) => written.marks.push(i),
+                    Source::Window(_) => {}
+                }
+            }
+        }
+        written
     }
 
     /// On-CPU time of whole intervals, of all their pieces, by row.
@@ -130,9 +129,7 @@ impl Encoder {
             write_transitions(&mut beside, &[end]);
             let mut w = Writer::default();
             let empty = Columns { span: crate::trace::clock::Span { start: Ts(end.ts), end: Ts(end.ts) }, ..Columns::default() };
-            begin(&mut w, ROWS, &empty);
-            write_rows(&mut w, &empty, &[]);
-            write_coverage(&mut w, &empty, false);
+            write_all(&mut w, &empty);
             out.extend_from_slice(&beside);
             write_own(out, kind::BLOCK, Ts(end.ts), empty.span, (&beside, 1), &w.0);
         }
@@ -145,6 +142,13 @@ fn begin(w: &mut Writer, form: u8, c: &Columns) {
     write_ticks(w, c);
 }
 
+/// Everything, beside nothing.
+fn write_all(w: &mut Writer, c: &Columns) {
+    begin(w, ROWS, c);
+    write_coverage(w, c, None);
+    write_rows(w, c, &(0..c.start.len() as u32).collect::<Vec<_>>());
+}
+
 /// How many blocks stand in some bytes.
 fn count(mut bytes: &[u8]) -> u32 {
     let mut n = 0;
@@ -155,13 +159,82 @@ fn count(mut bytes: &[u8]) -> u32 {
     n
 }
 
-/// Rows that have ended, by end, and rows that go on.
-fn by_end(c: &Columns) -> (Vec<u32>, Vec<u32>) {
-    let mut open: Vec<u32> = c.pieces.iter().filter(|p| p.2).map(|p| p.0).collect();
-    open.sort_unstable();
+/// What a transition tells: an ended row, a mark (both by index), or a marker of windows.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Row(u32),
+    Mark(u32),
+    Window(u32),
+}
+
+/// What was written as transitions, in that order.
+#[derive(Debug, Default)]
+struct Written {
+    first: Option<Ts>,
+    ended: Vec<u32>,
+    marks: Vec<u32>,
+}
+
+/// Records of one session from which on they stand in blocks of their own: fewer save less than a block costs.
+const ALONE: usize = 48;
+/// Records in such a block: all its columns of times within reach of LZ4, and of the table it searches with.
+const AT_ONCE: usize = 2048;
+
+/// Records in the order of their times, cut into blocks, by the first time in each.
+fn by_session(c: &Columns, records: &[(Ts, Source)]) -> Vec<Vec<(Ts, Source)>> {
+    let session = |source: Source| match source {
+        Source::Row(i) => Some(at(&c.session, i)),
+        Source::Mark(i) => c.marks.get(i as usize).map(|m| m.session),
+        Source::Window(_) => None,
+    };
+    let mut places: FxHashMap<SessionId, usize> = FxHashMap::default();
+    // The first are those that belong to nobody.
+    let mut lists: Vec<Vec<(Ts, Source)>> = vec![Vec::new()];
+    for record in records {
+        let place = session(record.1).map_or(0, |s| *places.entry(s).or_insert(lists.len()));
+        match lists.get_mut(place) {
+            Some(list) => list.push(*record),
+            None => lists.push(vec![*record]),
+        }
+    }
+    let (mut apart, few): (Vec<_>, Vec<_>) = lists.into_iter().partition(|l| l.len() >= ALONE);
+    // So many blocks must not belong together that their number does not fit.
+    apart.sort_by_key(|l| std::cmp::Reverse(l.len()));
+    let rest = apart.split_off(apart.len().min(MOST_RECORDS as usize / 4));
+    let mut mixed: Vec<(Ts, Source)> = few.into_iter().chain(rest).flatten().collect();
+    mixed.sort_by_key(|r| r.0);
+    let mut blocks: Vec<Vec<(Ts, Source)>> = mixed.chunks(MOST_RECORDS as usize).map(<[_]>::to_vec).collect();
+    apart.iter().for_each(|list| blocks.extend(list.chunks(AT_ONCE).map(<[_]>::to_vec)));
+    blocks.sort_by_key(|b| b.first().map(|r| r.0));
+    blocks
+}
+
+/// Of each row the event that came behind it in its session without a gap; 0 where none is known.
+fn following(c: &Columns) -> Vec<u32> {
+    let mut next: Vec<u32> = vec![0; c.start.len()];
+    let mut behind: FxHashMap<SessionId, (Ts, u32)> = FxHashMap::default();
+    for i in (0..c.start.len() as u32).rev() {
+        let touching = behind.insert(at(&c.session, i), (at(&c.start, i), at(&c.event, i).0));
+        if let (Some((start, event)), Some(slot)) = (touching, next.get_mut(i as usize))
+            && start == at(&c.end, i)
+        {
+            *slot = event;
+        }
+    }
+    next
+}
+
+/// Rows that go on.
+fn open_rows(c: &Columns) -> Vec<u32> {
+    c.pieces.iter().filter(|p| p.2).map(|p| p.0).collect()
+}
+
+/// Rows that have ended, by end.
+fn by_end(c: &Columns) -> Vec<u32> {
+    let open = open_rows(c);
     let mut ended: Vec<u32> = (0..c.start.len() as u32).filter(|i| open.binary_search(i).is_err()).collect();
     ended.sort_by_key(|i| at(&c.end, *i));
-    (ended, open)
+    ended
 }
 
 /// The sessions of ended rows and marks with their process ids, if transitions can hold those rows so that they come back as they are.

@@ -130,13 +130,20 @@ impl BlockHeader {
 
     /// Decompresses what stands behind this header. Never allocates more than LZ4 can have made of so few bytes.
     pub fn unpack(&self, stored: &[u8]) -> Result<Vec<u8>, Problem> {
+        let mut out = Vec::new();
+        self.unpack_into(stored, &mut out)?;
+        Ok(out)
+    }
+
+    /// The same into memory that was used before.
+    pub fn unpack_into(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
         let most = stored.len().saturating_mul(255).saturating_add(64).min(MOST_UNPACKED as usize);
         if stored.len() != self.packed as usize || self.unpacked as usize > most {
             return Err(Problem::Damaged("a block's size is impossible"));
         }
-        let mut out = vec![0; self.unpacked as usize];
-        match lz4_flex::block::decompress_into(stored, &mut out) {
-            Ok(n) if n == out.len() => Ok(out),
+        out.resize(self.unpacked as usize, 0);
+        match lz4_flex::block::decompress_into(stored, out) {
+            Ok(n) if n == out.len() => Ok(()),
             _ => Err(Problem::Damaged("a block does not decompress")),
         }
     }

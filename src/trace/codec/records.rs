@@ -4,7 +4,7 @@
 
 use super::bytes::{Reader, Writer};
 use super::header::{BlockHeader, MOST_RECORDS};
-use super::{Problem, kind};
+use super::{Problem, kind, squeeze};
 use crate::trace::clock::Ts;
 
 /// On-CPU time that was not measured.
@@ -94,19 +94,20 @@ fn write_times(w: &mut Writer, times: impl Iterator<Item = u64>) {
     }
 }
 
-fn read_times(r: &mut Reader<'_>, n: usize) -> Result<Vec<u64>, Problem> {
-    let mut ts = r.ulebs(n)?;
+fn read_times(r: &mut Reader<'_>, n: usize, out: &mut Vec<u64>) -> Result<(), Problem> {
+    let from = out.len();
+    r.ulebs_into(n, out)?;
     let mut last = 0u64;
-    for t in &mut ts {
+    for t in out.iter_mut().skip(from) {
         last = last.wrapping_add(*t);
         *t = last;
     }
-    Ok(ts)
+    Ok(())
 }
 
 /// A block with its header, appended.
 pub(super) fn push(out: &mut Vec<u8>, mut header: BlockHeader, content: &[u8]) {
-    let packed = lz4_flex::block::compress(content);
+    let packed = squeeze::compress(content);
     header.packed = packed.len() as u32;
     header.unpacked = content.len() as u32;
     out.extend_from_slice(&header.write());
@@ -152,20 +153,34 @@ pub fn write_samples(out: &mut Vec<u8>, rows: &[Sample], period: u64) {
 
 /// Reads a block of transitions of a file of this version.
 pub fn read_transitions(version: u16, header: &BlockHeader, stored: &[u8]) -> Result<Transitions, Problem> {
-    let n = header.count as usize;
-    let content = header.unpack(stored)?;
-    let mut r = Reader(&content);
-    let rows = Transitions {
-        ts: read_times(&mut r, n)?,
-        pid: r.u32s(n)?,
-        old: r.u32s(n)?,
-        new: r.u32s(n)?,
-        duration: r.ulebs(n)?,
-        query: r.u64s(n)?,
-        cpu: if version >= 3 { r.ulebs(n)? } else { vec![UNKNOWN_CPU; n] },
-    };
-    r.end()?;
+    let mut rows = Transitions::default();
+    append_transitions(version, header, stored, &mut Vec::new(), &mut rows)?;
     Ok(rows)
+}
+
+/// Reads a block of transitions behind others. What is decompressed stands in `scratch` meanwhile.
+pub(super) fn append_transitions(
+    version: u16,
+    header: &BlockHeader,
+    stored: &[u8],
+    scratch: &mut Vec<u8>,
+    rows: &mut Transitions,
+) -> Result<(), Problem> {
+    let n = header.count as usize;
+    header.unpack_into(stored, scratch)?;
+    let mut r = Reader(scratch);
+    read_times(&mut r, n, &mut rows.ts)?;
+    r.u32s_into(n, &mut rows.pid)?;
+    r.u32s_into(n, &mut rows.old)?;
+    r.u32s_into(n, &mut rows.new)?;
+    r.ulebs_into(n, &mut rows.duration)?;
+    r.u64s_into(n, &mut rows.query)?;
+    if version >= 3 {
+        r.ulebs_into(n, &mut rows.cpu)?;
+    } else {
+        rows.cpu.resize(rows.cpu.len() + n, UNKNOWN_CPU);
+    }
+    r.end()
 }
 
 /// Reads a block of samples.
@@ -173,7 +188,9 @@ pub fn read_samples(header: &BlockHeader, stored: &[u8]) -> Result<Samples, Prob
     let n = header.count as usize;
     let content = header.unpack(stored)?;
     let mut r = Reader(&content);
-    let rows = Samples { ts: read_times(&mut r, n)?, pid: r.u32s(n)?, event: r.u32s(n)?, query: r.u64s(n)? };
+    let mut ts = Vec::new();
+    read_times(&mut r, n, &mut ts)?;
+    let rows = Samples { ts, pid: r.u32s(n)?, event: r.u32s(n)?, query: r.u64s(n)? };
     r.end()?;
     Ok(rows)
 }
