@@ -116,12 +116,11 @@ impl Story {
                 for (id, did) in w.did.iter().enumerate() {
                     rows(w, id, did).into_iter().filter(|r| r.span.end > part.start && r.span.end <= part.end).for_each(|r| made.row(r));
                 }
-                let here = |s: &Span| s.start >= part.start && s.start < part.end;
-                for (id, span) in w.blind.iter().filter(|b| here(&b.1)) {
-                    made.blind(Blind { session: SessionId(*id as u32), span: *span });
+                for (id, span) in &w.blind {
+                    made.blind(Blind { session: SessionId(*id as u32), span: span.clip(part) });
                 }
-                for (id, span) in w.lost.iter().filter(|b| here(&b.1)) {
-                    made.lost(Loss { session: id.map(|id| SessionId(id as u32)), span: *span, records: 7 });
+                for (id, span) in w.lost.iter().filter(|l| l.1.meets(part)) {
+                    made.lost(Loss { session: id.map(|id| SessionId(id as u32)), span: span.clip(part), records: 7 });
                 }
                 for m in w.marks.iter().filter(|m| m.0 > part.start.0 && m.0 <= part.end.0) {
                     let edge = if m.3 { Edge::End } else { Edge::Begin };
