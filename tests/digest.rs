@@ -2,14 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+use jiff::tz::TimeZone;
 use pg_wait_tracer::analysis::answer;
 use pg_wait_tracer::analysis::answer::Answer;
 use pg_wait_tracer::analysis::filter::{Clause, Filter, Term};
 use pg_wait_tracer::analysis::question::{Ask, Question};
+use pg_wait_tracer::capture::script::Script;
+use pg_wait_tracer::capture::script::scenario::Scenario;
+use pg_wait_tracer::store::access::Access;
+use pg_wait_tracer::store::dir::{Dir, Options};
+use pg_wait_tracer::store::pen::{Pen, Settings};
 use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::block::{Blind, Block, Builder, Edge, Intervals, Loss, Mark};
 use pg_wait_tracer::trace::catalog::{BackendKind, Catalog, EventNames, News, Session};
 use pg_wait_tracer::trace::clock::{Clock, Span, Ts, Window};
+use pg_wait_tracer::trace::codec::digest::{Made, read_digest, write_digest};
+use pg_wait_tracer::trace::codec::frame::{Framed, Frames};
 use pg_wait_tracer::trace::digest::{Commands, Digest, Part, Place};
 use pg_wait_tracer::trace::health::Health;
 use pg_wait_tracer::trace::recent::{Batch, Recent};
@@ -17,8 +25,11 @@ use pg_wait_tracer::trace::record::{Detail, Fidelity, QueryId, Record, SessionId
 use pg_wait_tracer::trace::wait::WaitEvent;
 use proptest::prelude::*;
 use std::cell::Cell;
+use std::fs;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 const EVENTS: [u32; 7] = [0, 0, 0x0a00_0015, 0x0300_0005, 0x0100_0008, 0x0600_0000, 0x0500_0003];
 const STATES: [State; 3] = [State::Active, State::Idle, State::None];
@@ -334,6 +345,33 @@ proptest! {
         sum.add(&digest(&blocks, span(at[1], at[2]), &mut two));
         prop_assert_eq!(sum, whole);
     }
+
+    #[test]
+    fn a_digest_comes_back_from_bytes_and_damage_is_an_error(story in story(), to in BEGIN..END + 50, at in any::<prop::sample::Index>()) {
+        let made = Made { groups: 3, sum: u64::MAX };
+        let mut commands = Commands::default();
+        let mut digest = digest(&story.blocks(), span(BEGIN - 20, to), &mut commands);
+        let mut bytes = Vec::new();
+        prop_assert!(write_digest(&mut bytes, &digest, made));
+        let frames: Vec<Framed<'_>> = Frames(&bytes).collect();
+        let none = digest.rows.iter().all(|r| r.lengths.is_empty()) && digest.executions.iter().all(|e| e.lengths.is_empty());
+        prop_assert_eq!(frames.len(), if none { 1 } else { 2 });
+        digest.lengths = !none;
+        let whole = Ok((digest.clone(), made));
+        prop_assert_eq!(&read_digest(&frames[0], frames.get(1)), &whole);
+        digest.lengths = false;
+        digest.rows.iter_mut().for_each(|r| r.lengths = Default::default());
+        digest.executions.iter_mut().for_each(|e| e.lengths = Default::default());
+        prop_assert_eq!(read_digest(&frames[0], None), Ok((digest.clone(), made)));
+        let mut wrong = bytes.clone();
+        wrong[at.index(bytes.len())] ^= 16;
+        let frames: Vec<Framed<'_>> = Frames(&wrong).collect();
+        // Sizes are not in the checksum: a wrong one is an error of LZ4's, or changes nothing.
+        if let Some(totals) = frames.first() {
+            prop_assert!(read_digest(totals, None).is_err() || read_digest(totals, None) == Ok((digest, made)));
+            prop_assert!(frames.len() < 2 || read_digest(totals, frames.get(1)).is_err() || whole == read_digest(totals, frames.get(1)));
+        }
+    }
 }
 
 /// The figures of the test above say something: with digests nothing but the edges is read.
@@ -362,4 +400,92 @@ fn digests_are_used_where_they_will_do() {
     assert_eq!(read(Ask::Load { buckets: 21 }, 0), 0);
     assert_eq!(read(Ask::Events, 20), 320);
     assert_eq!(read(Ask::Events, 21), 0);
+}
+
+/// A directory read as if it had no digests.
+struct Rows<'a>(&'a Dir);
+
+impl Trace for Rows<'_> {
+    fn extent(&self) -> Option<Span> {
+        self.0.extent()
+    }
+    fn catalog(&self) -> &Catalog {
+        self.0.catalog()
+    }
+    fn clock(&self) -> Clock {
+        self.0.clock()
+    }
+    fn health(&self) -> &Health {
+        self.0.health()
+    }
+    fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
+        self.0.scan(window, visit);
+    }
+    fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
+        self.0.scan_back(window, visit);
+    }
+}
+
+fn scenario(name: &str) -> Vec<Batch> {
+    let mut batches = Script::batches(Scenario::load(Path::new(&format!("tests/scenarios/{name}.toml"))).unwrap()).unwrap();
+    batches.iter_mut().for_each(|b| b.clock.wall_ns = b.clock.mono.0 as i64);
+    batches
+}
+
+fn record(dir: &Path, batches: &[Batch], rotate: usize) {
+    let settings = Settings { dir: dir.to_owned(), access: Access::default(), zone: TimeZone::UTC, run: 1_790_000_000_000_000_000 };
+    let mut pen = Pen::new(settings).unwrap();
+    for (i, two) in batches.chunks(2).enumerate() {
+        two.iter().cloned().for_each(|b| pen.absorb(b));
+        pen.flush();
+        if i == rotate {
+            pen.rotate();
+        }
+    }
+    assert_eq!(pen.close().error, None);
+}
+
+/// Digests a window is answered from, and how much of it.
+fn used(disk: &Dir, window: Span) -> (usize, u64) {
+    let digests = disk.cover(window, u64::MAX).into_iter().filter_map(|p| if let Part::Digest(d) = p { Some(d.span.len()) } else { None });
+    digests.fold((0, 0), |(n, sum), len| (n + 1, sum + len))
+}
+
+fn same(disk: &Dir, window: Span, what: &str) {
+    for kind in ASKS {
+        for filter in [
+            Filter::default(),
+            Filter::default().and(Term::Class(WaitEvent(0x0300_0005).class())),
+            Filter::default().and(Term::Session(SessionId(2))),
+        ] {
+            assert_eq!(ask(disk, kind, window, &filter), ask(&Rows(disk), kind, window, &filter), "{what} {kind:?} {window:?}");
+        }
+    }
+}
+
+#[test]
+fn a_recording_of_every_scenario_is_answered_the_same_with_digests_and_without() {
+    let mut most = 0;
+    for entry in fs::read_dir("tests/scenarios").unwrap() {
+        let name = entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned();
+        let batches = scenario(&name);
+        let dir = TempDir::new().unwrap();
+        record(dir.path(), &batches, if batches.len() > 8 { batches.len() / 4 } else { usize::MAX });
+        let mut disk = Dir::open(dir.path(), Options::default()).unwrap();
+        let Some(extent) = disk.extent() else { continue };
+        disk.narrow(extent);
+        let third = extent.len() / 3;
+        for window in [extent, Span::new(extent.start + third / 2, extent.end - third + 12_345)] {
+            same(&disk, window, &name);
+        }
+        let (n, ns) = used(&disk, extent);
+        most = most.max(n);
+        // The whole recording stands in digests, but for time in which there is nothing.
+        let rest: Vec<Span> =
+            disk.cover(extent, u64::MAX).into_iter().filter_map(|p| if let Part::Blocks(s) = p { Some(s) } else { None }).collect();
+        let mut rows = 0;
+        rest.iter().for_each(|s| disk.scan(*s, &mut |b| rows += b.records().filter(|r| r.span.meets(*s)).count()));
+        assert!(rows == 0 && (ns > 0 || extent.len() == 0), "{name}: {n} digests of {ns} ns of {extent:?}, {rest:?}");
+    }
+    assert!(most > 2);
 }
