@@ -7,18 +7,24 @@ pub mod block;
 pub mod catalog;
 pub mod clock;
 pub mod codec;
+pub mod cut;
+pub mod digest;
 pub mod health;
+pub mod lengths;
+pub mod precise;
 pub mod recent;
 pub mod record;
 pub mod wait;
 
 use block::Block;
 use catalog::Catalog;
-use clock::{Clock, Span};
+use clock::{Clock, Span, Ts};
+use digest::{Digest, Part, Place};
 use health::Health;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-/// Holds records and is read by analysis. Implemented by [`recent::Recent`] (memory).
+/// Holds records and is read by analysis. Implemented by [`recent::Recent`] (memory) and by `store::dir::Dir` (files).
 pub trait Trace {
     /// The stretch of time this trace holds anything about, from the oldest block to the newest tick. `None` before the first.
     fn extent(&self) -> Option<Span>;
@@ -36,4 +42,19 @@ pub trait Trace {
     }
     /// The same blocks, newest first, until `visit` breaks.
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>);
+    /// How a window is best read when digests of at most `longest` nanoseconds will do: parts that adjoin, in order, and make up the window.
+    fn cover(&self, window: Span, longest: u64) -> Vec<Part> {
+        let _ = longest;
+        vec![Part::Blocks(window)]
+    }
+    /// A digest that [`Self::cover`] named, with the lengths of waits if they are wanted. `None`: it cannot be read, the blocks can.
+    fn digest(&self, place: &Place, lengths: bool) -> Option<Arc<Digest>> {
+        let _ = (place, lengths);
+        None
+    }
+    /// The newest digest at hand that ends at or before an instant, without lengths: where executions stood then.
+    fn digest_before(&self, at: Ts) -> Option<Arc<Digest>> {
+        let _ = at;
+        None
+    }
 }

@@ -5,98 +5,20 @@ use super::grid::Grid;
 use super::matcher::Matcher;
 use super::meaning::Meaning;
 use super::tally::add;
-use super::walk::{Piece, Walk};
+use super::walk::{Ended, Piece, Walk};
 use crate::trace::Trace;
+use crate::trace::lengths::Lengths;
 use crate::trace::wait::WaitClass;
 
-/// Buckets of one power of two: 128, so that a bucket is less than 1 % wide.
-const FINE: usize = 128;
-
-/// Lengths, counted in log-linear buckets.
-#[derive(Debug, Clone, Default)]
-pub struct Lengths {
-    octaves: Vec<Option<Box<[u32; FINE]>>>,
-    count: u64,
-    sum: u128,
-    min: u64,
-    max: u64,
-}
-
-/// Which bucket of which power of two a length belongs to. Up to 127 ns each length has its own.
-fn bucket(ns: u64) -> (usize, usize) {
-    let shift = (u64::BITS - (ns | (FINE as u64 - 1)).leading_zeros()) - FINE.trailing_zeros();
-    if shift == 0 { (0, ns as usize) } else { (shift as usize, (ns >> (shift - 1)) as usize & (FINE - 1)) }
-}
-
-/// The middle of a bucket.
-fn middle(octave: usize, fine: usize) -> u64 {
-    if octave == 0 {
-        return fine as u64;
+/// The figures of lengths; `None` when there are none. Percentiles are of the nearest rank, within half a per cent.
+pub fn figures(lengths: &Lengths) -> Option<Latency> {
+    let count = u128::from(lengths.count());
+    if count == 0 {
+        return None;
     }
-    let (low, width) = (((FINE + fine) as u64) << (octave - 1), 1u64 << (octave - 1));
-    low + width / 2
-}
-
-impl Lengths {
-    /// Counts one.
-    pub fn add(&mut self, ns: u64) {
-        let (octave, fine) = bucket(ns);
-        if self.octaves.len() <= octave {
-            self.octaves.resize(octave + 1, None);
-        }
-        if let Some(place) = self.octaves.get_mut(octave) {
-            let cells = place.get_or_insert_with(|| Box::new([0; FINE]));
-            if let Some(cell) = cells.get_mut(fine) {
-                *cell += 1;
-            }
-        }
-        self.min = if self.count == 0 { ns } else { self.min.min(ns) };
-        self.max = self.max.max(ns);
-        self.count += 1;
-        self.sum += u128::from(ns);
-    }
-
-    /// How many.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Their sum.
-    pub fn sum_ns(&self) -> u64 {
-        u64::try_from(self.sum).unwrap_or(u64::MAX)
-    }
-
-    /// The figures; `None` when nothing was counted. Percentiles are of the nearest rank, within half a per cent.
-    pub fn latency(&self) -> Option<Latency> {
-        if self.count == 0 {
-            return None;
-        }
-        let at = |percent: u64| self.rank((u128::from(self.count) * u128::from(percent)).div_ceil(100) as u64);
-        Some(Latency {
-            avg_ns: (self.sum / u128::from(self.count)) as u64,
-            p50_ns: at(50),
-            p95_ns: at(95),
-            p99_ns: at(99),
-            max_ns: self.max,
-        })
-    }
-
-    /// The length of the `rank`-th shortest, counted from 1.
-    fn rank(&self, rank: u64) -> u64 {
-        if rank >= self.count {
-            return self.max;
-        }
-        let mut seen = 0;
-        for (octave, cells) in self.octaves.iter().enumerate() {
-            for (fine, n) in cells.iter().flat_map(|c| c.iter()).enumerate() {
-                seen += u64::from(*n);
-                if *n > 0 && seen >= rank {
-                    return middle(octave, fine).clamp(self.min, self.max);
-                }
-            }
-        }
-        self.max
-    }
+    let at = |percent: u128| lengths.rank((count * percent).div_ceil(100) as u64);
+    let avg_ns = (lengths.sum() / count) as u64;
+    Some(Latency { avg_ns, p50_ns: at(50), p95_ns: at(95), p99_ns: at(99), max_ns: lengths.max() })
 }
 
 /// Fewest bars: from under 1 µs to 16 ms and over.
@@ -105,6 +27,11 @@ const BARS: usize = 16;
 /// Which bar a length belongs to: 0 below 1 µs, then one for each power of two.
 fn bar(ns: u64) -> usize {
     (u64::BITS - (ns / 1_000).leading_zeros()) as usize
+}
+
+/// Which bar an octave of [`crate::trace::lengths`] belongs to: it lies in one of them.
+fn bar_of(octave: usize) -> usize {
+    octave.saturating_sub(3)
 }
 
 /// The waits of a walk that ended in its window. Without a choice of events in the filter: those that are load, CPU left out.
@@ -116,32 +43,44 @@ pub fn view<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, columns: u16) -> (L
     let mut bars: Vec<LatencyBar> = Vec::new();
     let mut cells: Vec<Vec<u32>> = vec![Vec::new(); n];
     let (mut load_ns, mut idle_ns) = (0, 0);
-    let counts = |p: &Piece| match p.meaning {
+    let counts = |p: &Piece<'_>| match p.meaning {
         Meaning::Load => chosen || p.event.class() != WaitClass::Cpu,
         Meaning::Idle => chosen && p.event.class() != WaitClass::Activity,
         Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => false,
     };
-    let sessions = walk.pieces(|p| {
+    let sessions = walk.pieces(true, |p| {
         match p.meaning {
             Meaning::Load => load_ns += p.ns,
             Meaning::Idle => idle_ns += p.ns,
             Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => {}
         }
-        if !p.ended || !counts(p) {
+        if !counts(p) {
             return;
         }
-        let ns = p.record.length();
-        lengths.add(ns);
-        let place = bar(ns);
-        bars.resize(bars.len().max(place + 1).max(BARS), LatencyBar::default());
-        if let Some(bar) = bars.get_mut(place) {
-            bar.waits += 1;
-            bar.time_ns += ns;
-        }
-        if let Some(column) = cells.get_mut(grid.bucket_ending(p.record.span.end)) {
-            column.resize(column.len().max(place + 1), 0);
-            if let Some(cell) = column.get_mut(place) {
-                *cell += 1;
+        // What a digest counted ended about the middle of its stretch, which is far shorter than a column.
+        let at = if let Ended::Many(..) = p.ended { p.span.start + p.span.len().div_ceil(2) } else { p.span.end };
+        let mut count = |place: usize, waits: u64, time_ns: u64| {
+            bars.resize(bars.len().max(place + 1).max(BARS), LatencyBar::default());
+            if let Some(bar) = bars.get_mut(place) {
+                bar.waits += waits;
+                bar.time_ns += time_ns;
+            }
+            if let Some(column) = cells.get_mut(grid.bucket_ending(at)) {
+                column.resize(column.len().max(place + 1), 0);
+                if let Some(cell) = column.get_mut(place) {
+                    *cell += waits as u32;
+                }
+            }
+        };
+        match p.ended {
+            Ended::Nothing => {}
+            Ended::One(ns) => {
+                lengths.add(ns);
+                count(bar(ns), 1, ns);
+            }
+            Ended::Many(_, many) => {
+                lengths.take(many);
+                many.octaves().for_each(|(octave, waits, ns)| count(bar_of(octave), waits, ns));
             }
         }
     });
@@ -150,7 +89,7 @@ pub fn view<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, columns: u16) -> (L
         bar.to_ns = 1_000 << i;
     }
     let mut seen = vec![0u64; n];
-    walk.precise().stretches().iter().for_each(|s| grid.split(s.span, |i, ns| add(&mut seen, i, ns)));
+    walk.stretches().iter().for_each(|s| grid.split(s.span, |i, ns| add(&mut seen, i, ns)));
     let columns = cells.into_iter().zip(seen).enumerate().map(|(i, (mut waits, seen))| {
         if !waits.is_empty() {
             waits.resize(bars.len(), 0);
@@ -159,8 +98,8 @@ pub fn view<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, columns: u16) -> (L
     });
     let view = LatencyView {
         waits: lengths.count(),
-        time_ns: lengths.sum_ns(),
-        latency: lengths.latency(),
+        time_ns: u64::try_from(lengths.sum()).unwrap_or(u64::MAX),
+        latency: figures(&lengths),
         column_ns: walk.window.len() as f64 / n as f64,
         columns: columns.collect(),
         bars,
@@ -171,6 +110,7 @@ pub fn view<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, columns: u16) -> (L
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::lengths::bucket;
     use proptest::prelude::*;
 
     proptest! {
@@ -183,7 +123,7 @@ mod tests {
             let mut sorted = values;
             sorted.sort_unstable();
             let truth = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100) - 1] as f64;
-            let got = lengths.latency().unwrap();
+            let got = figures(&lengths).unwrap();
             for (percent, value) in [(50, got.p50_ns), (95, got.p95_ns), (99, got.p99_ns)] {
                 let truth = truth(percent);
                 prop_assert!((value as f64 - truth).abs() <= truth * 0.01, "p{percent}: {value} for {truth}");
@@ -197,21 +137,16 @@ mod tests {
     fn a_single_long_wait_is_what_it_is() {
         let mut lengths = Lengths::default();
         lengths.add(10_000_000);
-        let got = lengths.latency().unwrap();
+        let got = figures(&lengths).unwrap();
         assert_eq!((got.p50_ns, got.p99_ns, got.max_ns, got.avg_ns), (10_000_000, 10_000_000, 10_000_000, 10_000_000));
         lengths.add(u64::MAX);
-        assert_eq!(lengths.latency().unwrap().max_ns, u64::MAX);
+        assert_eq!(figures(&lengths).unwrap().max_ns, u64::MAX);
     }
 
     #[test]
-    fn buckets_adjoin() {
-        let mut last = (0, 0);
-        for ns in (0..5_000u64).chain((13..40).map(|i| 1 << i)) {
-            let (octave, fine) = bucket(ns);
-            assert!((octave, fine) >= last, "{ns}");
-            last = (octave, fine);
-            let middle = middle(octave, fine);
-            assert!(middle.abs_diff(ns) as f64 <= ns as f64 / 128.0, "{ns}: {middle}");
+    fn an_octave_lies_in_one_bar() {
+        for ns in (0..5_000u64).chain((13..40).map(|i| 1 << i)).chain((0..20).flat_map(|i| [(1_000 << i) - 1, 1_000 << i])) {
+            assert_eq!(bar_of(bucket(ns).0), bar(ns), "{ns}");
         }
         assert_eq!([0, 999, 1_000, 1_999, 2_000, 16_384_000].map(bar), [0, 0, 1, 1, 2, 15]);
     }

@@ -33,7 +33,7 @@ pub fn chart<T: Trace>(walk: &Walk<'_, T>, buckets: u16) -> Chart {
     let coverage = walk.coverage(|span| grid.split(span, |i, ns| add(&mut observed, i, ns)));
     let mut time = vec![0u64; n * CLASSES];
     let (mut load_ns, mut idle_ns) = (0, 0);
-    let sessions = walk.pieces(|p| match p.meaning {
+    let sessions = walk.pieces(false, |p| match p.meaning {
         Meaning::Load => {
             load_ns += p.ns;
             let class = p.event.class().index();

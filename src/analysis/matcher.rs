@@ -2,7 +2,7 @@
 
 use super::filter::{Filter, Term};
 use crate::trace::catalog::{EventNames, Named, Session};
-use crate::trace::record::{Record, SessionId};
+use crate::trace::record::{QueryId, Record, SessionId};
 use crate::trace::wait::WaitEvent;
 use anyhow::{Result, bail};
 
@@ -25,7 +25,7 @@ struct Clause {
 enum What {
     Class(crate::trace::wait::WaitClass),
     Event(WaitEvent),
-    Query(crate::trace::record::QueryId),
+    Query(QueryId),
     Nothing,
 }
 
@@ -93,15 +93,20 @@ impl Matcher {
 
     /// Whether a record passes, given its session's verdict.
     pub fn record(&self, verdict: &Verdict, record: &Record) -> bool {
+        self.passes(verdict, record.event, record.query)
+    }
+
+    /// Whether an event in a query passes, given the session's verdict.
+    pub fn passes(&self, verdict: &Verdict, event: WaitEvent, query: QueryId) -> bool {
         match verdict {
             Verdict::All => true,
             Verdict::None => false,
             Verdict::Depends(met) => self.clauses.iter().zip(met).all(|(clause, met)| {
                 let hit = *met
                     || clause.what.iter().any(|what| match what {
-                        What::Class(class) => record.event.class() == *class,
-                        What::Event(event) => record.event == *event,
-                        What::Query(query) => record.query == *query,
+                        What::Class(class) => event.class() == *class,
+                        What::Event(wanted) => event == *wanted,
+                        What::Query(wanted) => query == *wanted,
                         What::Nothing => false,
                     });
                 hit != clause.exclude

@@ -2,10 +2,11 @@
 
 use super::answer::{Latency, Measured};
 use super::grid::Grid;
-use super::latency::Lengths;
+use super::latency;
 use super::meaning::Meaning;
-use super::walk::{Piece, Walk};
+use super::walk::{Ended, Piece, Walk};
 use crate::trace::Trace;
+use crate::trace::lengths::Lengths;
 use crate::trace::record::{QueryId, SessionId};
 use crate::trace::wait::WaitEvent;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -100,10 +101,9 @@ impl Sum {
         self.measured.runq_ns += other.measured.runq_ns;
     }
 
-    fn take(&mut self, p: &Piece) {
+    fn take(&mut self, p: &Piece<'_>) {
         let measured = p.measured.unwrap_or_default();
-        let (samples, waits) = (u64::from(p.samples), u64::from(p.ended));
-        self.add(&Self { ns: p.ns, samples, waits, precise: p.measured.is_some(), measured });
+        self.add(&Self { ns: p.ns, samples: p.samples, waits: p.ended.count(), precise: p.measured.is_some(), measured });
     }
 
     /// Waits, where they can be counted.
@@ -160,11 +160,10 @@ impl Tally {
         let mut courses: FxHashMap<Key, usize> = FxHashMap::default();
         let mut workers: FxHashSet<SessionId> = FxHashSet::default();
         let mut this = Self { points: grid.map_or(0, Grid::len), ..Self::default() };
-        this.sessions = walk.pieces(|p| {
-            let r = &p.record;
+        this.sessions = walk.pieces(detail.has_lengths(), |p| {
             let key = Key {
-                session: if detail.has_session() { r.session } else { SessionId::default() },
-                query: if detail.has_query() { r.query } else { QueryId::NONE },
+                session: if detail.has_session() { p.session } else { SessionId::default() },
+                query: if detail.has_query() { p.query } else { QueryId::NONE },
                 event: if detail.has_event() { p.event } else { WaitEvent::CPU },
                 meaning: p.meaning,
             };
@@ -180,16 +179,18 @@ impl Tally {
             if let (Some(grid), Some(line)) = (grid, this.lines.get_mut(row.line * this.points..(row.line + 1) * this.points)) {
                 p.split(grid, |i, ns| add(line, i, ns));
             }
-            if p.ended && detail.has_lengths() {
+            if detail.has_lengths() && p.ended.count() > 0 {
                 this.lengths.resize(this.lengths.len().max(row.line + 1), Lengths::default());
-                if let Some(lengths) = this.lengths.get_mut(row.line) {
-                    lengths.add(r.length());
+                match (this.lengths.get_mut(row.line), p.ended) {
+                    (Some(lengths), Ended::One(length)) => lengths.add(length),
+                    (Some(lengths), Ended::Many(_, many)) => lengths.take(many),
+                    _ => {}
                 }
             }
             match p.meaning {
-                Meaning::Load if detail.has_runs() => *this.runs.entry((r.session, r.query)).or_default() += p.ns,
+                Meaning::Load if detail.has_runs() => *this.runs.entry((p.session, p.query)).or_default() += p.ns,
                 Meaning::IoWorkerBusy | Meaning::IoWorkerIdle => {
-                    workers.insert(r.session);
+                    workers.insert(p.session);
                 }
                 Meaning::Load | Meaning::Idle | Meaning::Nothing => {}
             }
@@ -220,7 +221,7 @@ impl Tally {
 
     /// How long the waits of the table's row that a row belongs to were; `None` where that is not known.
     pub fn latency(&self, row: &Row) -> Option<Latency> {
-        self.lengths.get(row.line).and_then(Lengths::latency)
+        self.lengths.get(row.line).and_then(latency::figures)
     }
 
     /// `ns` as a share of DB Time; `None` when there is no DB Time.

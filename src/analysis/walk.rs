@@ -1,44 +1,71 @@
-//! The one loop over the blocks: clips every record to the window, applies the filter, says what it counts as. Pure.
+//! The one loop over a window: reads digests where they will do and blocks where not, applies the filter, says what time counts as. Pure.
 //!
-//! Time is split exactly: what a record has in two windows that adjoin is what it has in both together. A sampled observation belongs to the
-//! window that holds its tick, `(start, end]`, so it is in one of them only.
+//! What of a row counts in a stretch of time is decided in [`crate::trace::cut`], for blocks and for digests alike, so that it makes no difference which of
+//! them is read.
 
-use super::answer::{Coverage, MAX_GAPS, Measured, Stretch};
+use super::answer::{Coverage, MAX_GAPS, Measured};
 use super::grid::Grid;
 use super::matcher::{Matcher, Verdict};
 use super::meaning::Meaning;
-use super::precise::{Precise, without};
 use crate::trace::Trace;
-use crate::trace::block::{Block, Tick};
 use crate::trace::catalog::{BackendKind, Catalog};
-use crate::trace::clock::{Span, Ts};
-use crate::trace::record::{Detail, Fidelity, Record, SessionId};
+use crate::trace::clock::Span;
+use crate::trace::cut::{self, Seen, share};
+use crate::trace::digest::{Digest, Key, Part, Place, Sums};
+use crate::trace::lengths::Counted;
+use crate::trace::precise::{Precise, Stretch, without};
+use crate::trace::record::{Fidelity, QueryId, Record, SessionId};
 use crate::trace::wait::WaitEvent;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
-/// A part of a record that lies in the window and counts.
+/// Time in the window that counts: a part of a row, or what a digest adds up.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
-    /// The record, whole.
-    pub record: Record,
-    /// Its part in the window; may be empty when only a weightless tick saw it.
-    pub span: Span,
-    /// The time it stands for: all of the span, or, of a measured stretch without a wait, what of it was on the CPU, or what was not.
-    pub ns: u64,
-    /// The record's event; [`WaitEvent::OFF_CPU`] for the part of a stretch without a wait that was not on the CPU.
+pub struct Piece<'a> {
+    /// Who.
+    pub session: SessionId,
+    /// For which query.
+    pub query: QueryId,
+    /// In what; [`WaitEvent::OFF_CPU`] for the part of a stretch without a wait that was not on the CPU.
     pub event: WaitEvent,
-    /// Its sampled observations in the window.
-    pub samples: u32,
-    /// Whether a whole wait ended here; its length is [`Record::length`].
-    pub ended: bool,
-    /// Where `ns` went; only where it was measured.
-    pub measured: Option<Measured>,
     /// What it counts as.
     pub meaning: Meaning,
+    /// When; may be empty when only a weightless tick saw it. Of a digest: its stretch, in which the time lies somewhere.
+    pub span: Span,
+    /// The time: all of the span, or, of a measured stretch without a wait, what of it was on the CPU, or what was not, or what a digest adds up.
+    pub ns: u64,
+    /// Its sampled observations in the window.
+    pub samples: u64,
+    /// Whole waits that ended here.
+    pub ended: Ended<'a>,
+    /// Where `ns` went; only where it was measured.
+    pub measured: Option<Measured>,
 }
 
-impl Piece {
-    /// Tells how much of its time lies in which bucket. Time that is less than the span is spread evenly over it.
+/// Waits that ended.
+#[derive(Debug, Clone, Copy)]
+pub enum Ended<'a> {
+    /// None.
+    Nothing,
+    /// One, at the end of the piece's span; its length, nanoseconds.
+    One(u64),
+    /// So many, somewhere in the piece's span; their lengths, where they were asked for.
+    Many(u64, &'a Counted),
+}
+
+impl Ended<'_> {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::One(_) => 1,
+            Self::Many(n, _) => *n,
+        }
+    }
+}
+
+impl Piece<'_> {
+    /// Tells how much of its time lies in which bucket. Time that is not all of the span is spread evenly over it.
     pub fn split(&self, grid: &Grid, mut part: impl FnMut(usize, u64)) {
         let len = self.span.len();
         if self.ns == len {
@@ -52,17 +79,6 @@ impl Piece {
             told = upto;
         });
     }
-}
-
-/// `ns` times `part` over `whole`.
-fn share(ns: u64, part: u64, whole: u64) -> u64 {
-    if part == whole { ns } else { (u128::from(ns) * u128::from(part) / u128::from(whole.max(1))) as u64 }
-}
-
-/// What of `ns`, spread evenly over a record, lies in a part of it. Parts that adjoin add up.
-fn within(ns: u64, part: Span, whole: Span) -> u64 {
-    let upto = |at: Ts| share(ns, at.since(whole.start), whole.len());
-    upto(part.end) - upto(part.start)
 }
 
 /// What a walk knows of a session. Looked up once per record, so it is small.
@@ -92,12 +108,12 @@ impl<'a> Sessions<'a> {
         Self { matcher, catalog, known: FxHashMap::default(), verdicts: Vec::new() }
     }
 
-    /// Whether a record passes, and what kind of process it is of.
-    fn passes(&mut self, record: &Record) -> (bool, BackendKind) {
-        let known = self.known.entry(record.session).or_insert_with(|| {
-            let session = self.catalog.sessions.get(&record.session);
+    /// Whether what a session did passes, and what kind of process it is.
+    fn passes(&mut self, id: SessionId, event: WaitEvent, query: QueryId) -> (bool, BackendKind) {
+        let known = self.known.entry(id).or_insert_with(|| {
+            let session = self.catalog.sessions.get(&id);
             let kind = session.map_or(BackendKind::Unknown, |s| s.kind);
-            let pass = match self.matcher.session(record.session, session) {
+            let pass = match self.matcher.session(id, session) {
                 Verdict::All => Pass::All,
                 Verdict::None => Pass::None,
                 depends @ Verdict::Depends(_) => {
@@ -110,11 +126,20 @@ impl<'a> Sessions<'a> {
         let passes = match known.pass {
             Pass::All => true,
             Pass::None => false,
-            Pass::Depends(i) => self.verdicts.get(i as usize).is_some_and(|v| self.matcher.record(v, record)),
+            Pass::Depends(i) => self.verdicts.get(i as usize).is_some_and(|v| self.matcher.passes(v, event, query)),
         };
         known.passed |= passes;
         (passes, known.kind)
     }
+}
+
+/// A part of the window with what must be known of it before its rows are read.
+#[derive(Debug)]
+pub enum Section {
+    /// Read from blocks.
+    Blocks(Span, Precise),
+    /// Read from a digest.
+    Digest(Place),
 }
 
 /// One window of one trace, seen through one filter.
@@ -125,111 +150,110 @@ pub struct Walk<'a, T> {
     /// What part of it.
     pub window: Span,
     matcher: &'a Matcher,
-    precise: Precise,
+    sections: Vec<Section>,
+    seen: Seen,
 }
 
 impl<'a, T: Trace> Walk<'a, T> {
-    /// Reads which stretches are exact or blocking; nothing else yet.
-    pub fn new(trace: &'a T, window: Span, matcher: &'a Matcher) -> Self {
-        Self { trace, window, matcher, precise: Precise::of(trace, window) }
+    /// Reads what was observed of the window; nothing else yet. Digests of at most `longest` nanoseconds are used; 0: none.
+    pub fn new(trace: &'a T, window: Span, matcher: &'a Matcher, longest: u64) -> Self {
+        let parts = if longest > 0 { trace.cover(window, longest) } else { vec![Part::Blocks(window)] };
+        let (mut sections, mut seen) = (Vec::with_capacity(parts.len()), Seen::default());
+        for part in parts {
+            if let Part::Digest(place) = part
+                && let Some(digest) = trace.digest(&place, false)
+            {
+                seen.add(&digest.seen);
+                sections.push(Section::Digest(place));
+                continue;
+            }
+            let span = part.span();
+            let (here, precise) = Seen::of(span, |visit| trace.scan_coverage(span, visit));
+            seen.add(&here);
+            sections.push(Section::Blocks(span, precise));
+        }
+        Self { trace, window, matcher, sections, seen }
     }
 
-    /// The exact and blocking stretches.
-    pub fn precise(&self) -> &Precise {
-        &self.precise
+    /// The exact and blocking stretches, within the window.
+    pub fn stretches(&self) -> &[Stretch] {
+        &self.seen.precise
     }
 
-    /// Visits every piece that passes the filter, in the order of blocks and of start times. Returns how many sessions they are of.
-    pub fn pieces(&self, mut visit: impl FnMut(&Piece)) -> u32 {
+    /// The parts of the window, in order.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The digest of a part, or what its blocks say when it cannot be read after all.
+    pub fn digest(&self, place: &Place, lengths: bool) -> Result<Arc<Digest>, Precise> {
+        let blocks = || Precise::of(place.span, |visit| self.trace.scan_coverage(place.span, visit));
+        self.trace.digest(place, lengths).ok_or_else(blocks)
+    }
+
+    /// Visits every piece that passes the filter, in the order of the parts of the window, of blocks and of start times. `lengths`: whether those of waits are
+    /// wanted. Returns how many sessions they are of.
+    pub fn pieces(&self, lengths: bool, mut visit: impl FnMut(&Piece<'_>)) -> u32 {
         let names = &self.trace.catalog().events;
         let mut sessions = Sessions::new(self.matcher, self.trace.catalog());
-        let mut tell = |mut piece: Piece| {
-            let (passes, kind) = sessions.passes(&Record { event: piece.event, ..piece.record });
-            if passes {
-                piece.meaning = Meaning::of(kind, piece.record.state, piece.record.event, names);
-                visit(&piece);
+        let mut tell = |key: &Key, sums: &Sums, span: Span, ended: Ended<'_>| {
+            let mut tell = |event, ns, samples, ended, measured| {
+                let (passes, kind) = sessions.passes(key.session, event, key.query);
+                if passes {
+                    let meaning = Meaning::of(kind, key.state, key.event, names);
+                    visit(&Piece { session: key.session, query: key.query, event, meaning, span, ns, samples, ended, measured });
+                }
+            };
+            let Sums { ns, cpu_ns, runq_ns, samples, .. } = *sums;
+            if !key.precise {
+                return tell(key.event, ns, samples, ended, None);
+            }
+            if key.event != WaitEvent::CPU {
+                return tell(key.event, ns, samples, ended, Some(Measured { time_ns: ns, cpu_ns, runq_ns }));
+            }
+            let off = ns - cpu_ns;
+            if cpu_ns > 0 || ended.count() > 0 {
+                tell(WaitEvent::CPU, cpu_ns, samples, ended, Some(Measured { time_ns: cpu_ns, cpu_ns, runq_ns: 0 }));
+            }
+            if off > 0 {
+                tell(WaitEvent::OFF_CPU, off, 0, Ended::Nothing, Some(Measured { time_ns: off, cpu_ns: 0, runq_ns }));
             }
         };
-        self.trace.scan(self.window, &mut |block| {
-            let inside = Inside::new(block, self.window);
-            for record in block.records() {
-                if record.span.start > self.window.end {
-                    break;
-                }
-                if record.span.end < self.window.start {
-                    continue;
-                }
-                let span = record.span.clip(self.window);
-                match record.detail {
-                    Some(detail) => self.interval(&record, detail, span, &mut tell),
-                    None => self.samples(&record, span, &inside, &mut tell),
-                }
+        for section in &self.sections {
+            match section {
+                Section::Blocks(span, precise) => self.rows(*span, precise, &mut tell),
+                Section::Digest(place) => match self.digest(place, lengths) {
+                    Ok(digest) => digest.rows.iter().for_each(|row| {
+                        let ended = if row.sums.waits > 0 { Ended::Many(row.sums.waits, &row.lengths) } else { Ended::Nothing };
+                        tell(&row.key, &row.sums, digest.span, ended);
+                    }),
+                    Err(precise) => self.rows(place.span, &precise, &mut tell),
+                },
             }
-        });
+        }
         sessions.known.values().filter(|known| known.passed).count() as u32
     }
 
-    /// The pieces of an exact or blocking row.
-    fn interval(&self, record: &Record, detail: Detail, span: Span, tell: &mut impl FnMut(Piece)) {
-        self.precise.inside(span, |span| {
-            let ended = !detail.open && span.end == record.span.end && span.end > self.window.start;
-            if span.is_empty() && !ended {
-                return;
-            }
-            let time_ns = span.len();
-            let cpu_ns = within(detail.cpu_ns, span, record.span).min(time_ns);
-            let runq_ns = within(detail.runq_ns, span, record.span).min(time_ns - cpu_ns);
-            let piece = |event, ns, ended, measured| Piece {
-                record: *record,
-                span,
-                ns,
-                event,
-                samples: 0,
-                ended,
-                measured: Some(measured),
-                meaning: Meaning::Nothing,
-            };
-            if record.event != WaitEvent::CPU {
-                tell(piece(record.event, time_ns, ended, Measured { time_ns, cpu_ns, runq_ns }));
-                return;
-            }
-            let off = time_ns - cpu_ns;
-            if cpu_ns > 0 || ended {
-                tell(piece(WaitEvent::CPU, cpu_ns, ended, Measured { time_ns: cpu_ns, cpu_ns, runq_ns: 0 }));
-            }
-            if off > 0 {
-                tell(piece(WaitEvent::OFF_CPU, off, false, Measured { time_ns: off, cpu_ns: 0, runq_ns }));
-            }
-        });
-    }
-
-    /// The pieces of a sampled row: what no interval of its session stands for. An observation made where intervals count does not.
-    fn samples(&self, record: &Record, span: Span, inside: &Inside<'_>, tell: &mut impl FnMut(Piece)) {
-        let mut samples = inside.samples(record);
-        let mut piece = |span: Span, samples| {
-            if !span.is_empty() || samples > 0 {
-                let (ns, event) = (span.len(), record.event);
-                tell(Piece { record: *record, span, ns, event, samples, ended: false, measured: None, meaning: Meaning::Nothing });
-            }
-        };
-        if self.precise.misses(span) {
-            return piece(span, samples);
-        }
-        let followed = self.precise.followed(record.session, span);
-        samples -= inside.taken_in(record, &followed);
-        let mut left = Vec::new();
-        without(span, &followed, &mut left);
-        if left.is_empty() {
-            return piece(Span::new(span.end, span.end), samples);
-        }
-        for span in left {
-            piece(span, std::mem::take(&mut samples));
-        }
+    /// The rows of a part, from its blocks.
+    fn rows(&self, span: Span, precise: &Precise, tell: &mut impl FnMut(&Key, &Sums, Span, Ended<'_>)) {
+        cut::rows(
+            span,
+            precise,
+            |visit| self.trace.scan(span, visit),
+            |cut| {
+                let r = &cut.record;
+                let key = Key { session: r.session, query: r.query, event: r.event, state: r.state, precise: cut.measured.is_some() };
+                let (cpu_ns, runq_ns) = cut.measured.unwrap_or_default();
+                let sums = Sums { ns: cut.span.len(), cpu_ns, runq_ns, samples: u64::from(cut.samples), waits: u64::from(cut.ended) };
+                tell(&key, &sums, cut.span, if cut.ended { Ended::One(r.length()) } else { Ended::Nothing });
+            },
+        );
     }
 
     /// Visits pairs of exact or blocking rows of one session that touch each other inside the window, where either passes the filter.
     pub fn transitions(&self, mut visit: impl FnMut(&Record, &Record)) {
         let mut sessions = Sessions::new(self.matcher, self.trace.catalog());
+        let mut passes = |r: &Record| sessions.passes(r.session, r.event, r.query).0;
         let mut last: FxHashMap<SessionId, Record> = FxHashMap::default();
         self.trace.scan(self.window, &mut |block| {
             if block.fidelity() == Fidelity::Sampled {
@@ -252,7 +276,7 @@ impl<'a, T: Trace> Walk<'a, T> {
                 let at = record.span.start;
                 let touch =
                     before.span.end == at && before.detail.is_some_and(|d| !d.open) && at > self.window.start && at <= self.window.end;
-                if touch && (sessions.passes(&before).0 || sessions.passes(&record).0) {
+                if touch && (passes(&before) || passes(&record)) {
                     visit(&before, &record);
                 }
             }
@@ -261,36 +285,21 @@ impl<'a, T: Trace> Walk<'a, T> {
 
     /// What of the window was observed; `visit` gets each observed stretch, in order and without overlaps.
     pub fn coverage(&self, mut visit: impl FnMut(Span)) -> Coverage {
-        let mut cover = Coverage { lost_records: self.precise.lost_records, ..Coverage::default() };
-        cover.unfollowed_ns = self.precise.unfollowed_ns(self.window);
-        let mut seen: Vec<Stretch> = Vec::new();
-        let exact: Vec<Span> = self.precise.stretches().iter().map(|s| s.span).collect();
-        let mut done = self.window.start;
-        self.trace.scan_coverage(self.window, &mut |block| {
-            let inside = Inside::new(block, self.window);
-            for tick in inside.ticks() {
-                cover.ticks += 1;
-                cover.unread += u64::from(tick.unread);
-            }
-            for tick in inside.ticks_and_next() {
-                let span = Span { start: tick.span().start.max(done), end: tick.at.min(self.window.end) };
-                if span.is_empty() {
-                    continue;
-                }
-                done = span.end;
-                match seen.last_mut() {
-                    Some(last) if last.span.end == span.start => last.span.end = span.end,
-                    _ => seen.push(Stretch { span, fidelity: Fidelity::Sampled }),
-                }
-            }
-        });
+        let all = &self.seen;
+        let mut cover = Coverage {
+            ticks: all.ticks,
+            unread: all.unread,
+            lost_records: all.lost_records,
+            unfollowed_ns: all.unfollowed_ns,
+            ..Coverage::default()
+        };
+        let exact: Vec<Span> = all.precise.iter().map(|s| s.span).collect();
         let mut left = Vec::new();
-        for stretch in seen {
-            without(stretch.span, &exact, &mut left);
+        for span in &all.sampled {
+            without(*span, &exact, &mut left);
         }
         let mut seen: Vec<Stretch> = left.into_iter().map(|span| Stretch { span, fidelity: Fidelity::Sampled }).collect();
-        seen.extend(self.precise.stretches().iter().map(|s| Stretch { span: s.span.clip(self.window), ..*s }));
-        seen.retain(|s| !s.span.is_empty());
+        seen.extend(&all.precise);
         seen.sort_unstable_by_key(|s| s.span.start);
         let mut done = self.window.start;
         for stretch in seen {
@@ -320,60 +329,5 @@ fn gap(cover: &mut Coverage, span: Span) {
     cover.gap_ns += span.len();
     if cover.gaps.len() < MAX_GAPS {
         cover.gaps.push(span);
-    }
-}
-
-/// Which ticks of a block lie in a window.
-pub struct Inside<'a> {
-    block: &'a Block,
-    window: Span,
-    /// Indices of the first tick inside and of the first behind.
-    from: usize,
-    to: usize,
-}
-
-impl<'a> Inside<'a> {
-    /// Ticks of `block` in `(window.start, window.end]`.
-    pub fn new(block: &'a Block, window: Span) -> Self {
-        let ticks = block.ticks();
-        let upto = |at: Ts| ticks.partition_point(|t| t.at <= at);
-        let from = upto(window.start);
-        Self { block, window, from, to: upto(window.end).max(from) }
-    }
-
-    /// The ticks inside.
-    pub fn ticks(&self) -> &'a [Tick] {
-        self.block.ticks().get(self.from..self.to).unwrap_or_default()
-    }
-
-    /// The ticks inside, and the one behind, whose stretch may begin inside.
-    fn ticks_and_next(&self) -> &'a [Tick] {
-        let ticks = self.block.ticks();
-        ticks.get(self.from..ticks.len().min(self.to + 1)).unwrap_or_default()
-    }
-
-    /// How many of the ticks that saw `record` lie inside. They are the last `record.samples` ones up to its end.
-    pub fn samples(&self, record: &Record) -> u32 {
-        let all = self.from == 0 && self.to == self.block.ticks().len();
-        if all || (record.span.start > self.window.start && record.span.end <= self.window.end) {
-            return record.samples;
-        }
-        let (start, end) = self.range(record);
-        end.saturating_sub(start) as u32
-    }
-
-    /// Indices of the ticks inside that saw a record: the first, and the one behind the last.
-    fn range(&self, record: &Record) -> (usize, usize) {
-        let end = self.block.ticks().partition_point(|t| t.at <= record.span.end);
-        let start = end.saturating_sub(record.samples as usize);
-        (start.max(self.from), end.min(self.to))
-    }
-
-    /// How many of the ticks inside that saw `record` were taken in one of `spans`, its start excluded and its end included.
-    fn taken_in(&self, record: &Record, spans: &[Span]) -> u32 {
-        let (start, end) = self.range(record);
-        let ticks = self.block.ticks().get(start..end.max(start)).unwrap_or_default();
-        let upto = |at: Ts| ticks.partition_point(|t| t.at <= at);
-        spans.iter().map(|s| upto(s.end).saturating_sub(upto(s.start)) as u32).sum()
     }
 }

@@ -15,6 +15,7 @@ use crate::trace::clock::{Clock, SECOND, Span, Ts};
 use crate::trace::codec::body::Depth;
 use crate::trace::codec::foreign;
 use crate::trace::codec::notes;
+use crate::trace::digest::{Digest, Part, Place};
 use crate::trace::health::Health;
 use crate::trace::record::Fidelity;
 use rustc_hash::FxHashMap;
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod decode;
+mod digests;
 mod learn;
 mod majors;
 
@@ -120,6 +122,7 @@ struct Inner {
     introduced: FxHashMap<u32, usize>,
     /// Groups that could not be read.
     broken: BTreeMap<(u32, u64), Hole>,
+    shelf: digests::Shelf,
 }
 
 /// A file that is not read.
@@ -160,6 +163,7 @@ impl Dir {
             roster: Roster::default(),
             introduced: FxHashMap::default(),
             broken: BTreeMap::new(),
+            shelf: digests::Shelf::default(),
         };
         let mut this = Self {
             path: path.to_owned(),
@@ -216,6 +220,8 @@ impl Dir {
             }
         }
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // What touches a digest's stretch now may be something else.
+        inner.shelf = digests::Shelf::default();
         for gone in known.into_values() {
             inner.forget(gone.id);
         }
@@ -289,12 +295,12 @@ impl Dir {
     /// What the files of a window should have told and did not: gaps the recorder wrote down, and what was found damaged so far.
     pub fn holes(&self, window: Span) -> Vec<Hole> {
         let mut holes = Vec::new();
-        for entry in self.files.iter().filter(|e| touches(e.span(), window)) {
+        for entry in self.files.iter().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
             let inner = self.inner();
             let broken = inner.broken.range((entry.id, 0)..=(entry.id, u64::MAX)).map(|(_, h)| h);
             let all = index.holes.iter().chain(broken).map(|h| Hole { span: entry.shift(h.span), why: h.why.clone() });
-            holes.extend(all.filter(|h| touches(h.span, window)));
+            holes.extend(all.filter(|h| h.span.touches(window)));
         }
         holes
     }
@@ -327,9 +333,9 @@ impl Dir {
     }
 
     fn scan_deep(&self, window: Span, depth: Depth, visit: &mut dyn FnMut(&Block)) {
-        for entry in self.files.iter().filter(|e| touches(e.span(), window)) {
+        for entry in self.files.iter().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
-            Self::watched(entry, &index).iter().filter(|b| touches(b.span(), window)).for_each(|b| visit(b));
+            Self::watched(entry, &index).iter().filter(|b| b.span().touches(window)).for_each(|b| visit(b));
             let groups = Self::groups(entry, &index, window);
             // Nobody breaks.
             let _ = self.each(entry, &index, &groups, depth, &mut |block| {
@@ -341,13 +347,8 @@ impl Dir {
 
     /// Groups of a file that touch a window, in order.
     fn groups(entry: &Entry, index: &Index, window: Span) -> Vec<Group> {
-        index.groups.iter().filter(|g| touches(entry.shift(g.span), window)).copied().collect()
+        index.groups.iter().filter(|g| entry.shift(g.span).touches(window)).copied().collect()
     }
-}
-
-/// As in memory: a block of one weightless tick has an empty span, but its tick counts.
-fn touches(span: Span, window: Span) -> bool {
-    span.start <= window.end && span.end > window.start
 }
 
 impl Inner {
@@ -416,8 +417,20 @@ impl Trace for Dir {
         self.scan_deep(window, Depth::Coverage, visit);
     }
 
+    fn cover(&self, window: Span, longest: u64) -> Vec<Part> {
+        self.parts(window, longest)
+    }
+
+    fn digest(&self, place: &Place, lengths: bool) -> Option<Arc<Digest>> {
+        self.load(place, lengths)
+    }
+
+    fn digest_before(&self, at: Ts) -> Option<Arc<Digest>> {
+        self.before(at)
+    }
+
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
-        for entry in self.files.iter().rev().filter(|e| touches(e.span(), window)) {
+        for entry in self.files.iter().rev().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
             let mut groups = Self::groups(entry, &index, window);
             groups.sort_by_key(|g| std::cmp::Reverse((g.span.end, g.offset)));
@@ -428,7 +441,7 @@ impl Trace for Dir {
                     return;
                 }
             }
-            for block in Self::watched(entry, &index).iter().rev().filter(|b| touches(b.span(), window)) {
+            for block in Self::watched(entry, &index).iter().rev().filter(|b| b.span().touches(window)) {
                 if visit(block).is_break() {
                     return;
                 }

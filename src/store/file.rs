@@ -7,14 +7,17 @@ use super::names;
 use crate::trace::block::{Block, Columns};
 use crate::trace::clock::{Span, Ts};
 use crate::trace::codec::body::{Depth, read_columns};
+use crate::trace::codec::digest::{Made, read_digest};
 use crate::trace::codec::foreign::{self, Mention};
 use crate::trace::codec::frame::{Framed, Frames, own_span};
 use crate::trace::codec::header::{BLOCK_HEADER, BlockHeader, FILE_HEADER, FileHeader, footer_len, read_footer};
 use crate::trace::codec::notes::{self, FileNote, Gap};
 use crate::trace::codec::records::{read_samples, read_transitions};
 use crate::trace::codec::{Problem, kind};
+use crate::trace::digest::Digest;
 use crate::trace::record::SessionId;
 use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -29,6 +32,17 @@ pub struct Group {
     pub len: u32,
     /// What it is about, on the file's clock.
     pub span: Span,
+    /// CRC32C of the header of its last block.
+    pub sum: u32,
+}
+
+/// A digest in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Totals {
+    /// Where it is, and what it is about.
+    pub block: Group,
+    /// How many bytes of lengths stand right behind it.
+    pub lengths: u32,
 }
 
 /// Something a file should have told and did not.
@@ -47,6 +61,8 @@ pub struct Index {
     pub groups: Vec<Group>,
     /// Blocks with names, as they come.
     pub names: Vec<Group>,
+    /// Digests, by start, of equal ones the longest first. They may be of time before the file.
+    pub digests: Vec<Totals>,
     /// The newest account of the recorder.
     pub account: Option<Group>,
     /// Stretches that were not recorded, and groups that cannot be read.
@@ -196,6 +212,7 @@ impl File {
         }
         if !sorted {
             index.groups.sort_by_key(|g| (g.span.start, g.offset));
+            index.digests.sort_by_key(|d| (d.block.span.start, Reverse(d.block.span.end), d.block.offset));
         }
     }
 
@@ -207,11 +224,13 @@ impl File {
     }
 
     fn take(&self, index: &mut Index, offset: u64, header: BlockHeader, next: u64) {
-        let len = (next - offset) as u32;
-        index.newest = index.newest.max(header.last);
+        let (len, sum) = ((next - offset) as u32, crc32c::crc32c(&header.write()));
+        if header.kind != kind::DIGEST && header.kind != kind::LENGTHS {
+            index.newest = index.newest.max(header.last);
+        }
         match header.kind {
             kind::TRANSITIONS | kind::SAMPLES if index.ours => index.pending.push((offset, header)),
-            kind::TRANSITIONS | kind::SAMPLES => self.take_foreign(index, Group { offset, len, span: Span::default() }, &header),
+            kind::TRANSITIONS | kind::SAMPLES => self.take_foreign(index, Group { offset, len, span: Span::default(), sum }, &header),
             other => {
                 if !index.ours {
                     // Only we write such blocks: the block that says so is damaged.
@@ -219,7 +238,7 @@ impl File {
                     let span = Span::new(self.header.clock.mono, header.first);
                     index.holes.push(Hole { span, why: "the first block of the file is damaged".into() });
                 }
-                let whole = Group { offset, len, span: own_span(&header) };
+                let whole = Group { offset, len, span: own_span(&header), sum };
                 let beside = header.count as usize - 1;
                 let pending = std::mem::take(&mut index.pending);
                 match (other, pending.first()) {
@@ -237,6 +256,11 @@ impl File {
                 }
                 match other {
                     kind::NAMES => index.names.push(whole),
+                    kind::DIGEST => index.digests.push(Totals { block: whole, lengths: 0 }),
+                    kind::LENGTHS => match index.digests.last_mut() {
+                        Some(d) if d.block.offset + u64::from(d.block.len) == offset => d.lengths = len,
+                        _ => {}
+                    },
                     kind::ACCOUNT => index.account = Some(whole),
                     kind::GAP => {
                         if let Ok(Gap { span, why, .. }) = self.note(whole, notes::read_gap) {
@@ -282,6 +306,14 @@ impl File {
     pub fn note<T>(&self, group: Group, read: impl Fn(&Framed<'_>) -> Result<T, Problem>) -> Result<T, Problem> {
         let bytes = self.read(group.offset, group.len).map_err(|_| Problem::Damaged("it cannot be read"))?;
         read(&Frames(&bytes).next().ok_or(Problem::Damaged("a block is cut"))?)
+    }
+
+    /// A digest as it stands in the file, with the lengths of waits if they are wanted, and what it was made from.
+    pub fn digest(&self, totals: &Totals, lengths: bool) -> Result<(Digest, Made), Problem> {
+        let more = if lengths { totals.lengths } else { 0 };
+        let bytes = self.read(totals.block.offset, totals.block.len + more).map_err(|_| Problem::Damaged("it cannot be read"))?;
+        let mut frames = Frames(&bytes);
+        read_digest(&frames.next().ok_or(Problem::Damaged("a block is cut"))?, frames.next().as_ref())
     }
 
     /// A group, its times moved by `ns` and its sessions renamed. Another program's is read whole, whatever is wanted of it.

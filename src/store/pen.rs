@@ -10,11 +10,12 @@ use super::recover::{self, Found, finish, hour, which_hour};
 use crate::trace::block::Block;
 use crate::trace::catalog::Catalog;
 use crate::trace::clock::{Clock, SECOND, Span, Ts};
-use crate::trace::codec::FileHeader;
+use crate::trace::codec::digest::write_digest;
 use crate::trace::codec::encoder::Encoder;
-use crate::trace::codec::frame::Frames;
-use crate::trace::codec::header::{FILE_HEADER, footer};
+use crate::trace::codec::frame::{Frames, own_span};
+use crate::trace::codec::header::{BlockHeader, FILE_HEADER, footer};
 use crate::trace::codec::notes::{self, Account, Gap};
+use crate::trace::codec::{FileHeader, kind};
 use crate::trace::health::Health;
 use crate::trace::recent::Batch;
 use crate::trace::record::Fidelity;
@@ -27,6 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 mod beside;
+mod digester;
 mod names;
 
 /// Where and how to record.
@@ -106,6 +108,7 @@ pub struct Pen {
     catalog: Catalog,
     fresh: names::Fresh,
     beside: beside::Beside,
+    digester: digester::Digester,
     clock: Clock,
     health: Health,
     gap: Option<Gap>,
@@ -127,6 +130,7 @@ impl Pen {
             waiting: Waiting::default(),
             catalog: Catalog::default(),
             fresh: names::Fresh::default(),
+            digester: digester::Digester::default(),
             clock: Clock::default(),
             health: Health::default(),
             gap: None,
@@ -271,9 +275,13 @@ impl Pen {
         if let Some(gap) = &self.gap {
             notes::write_gap(&mut out, gap);
         }
+        for (digest, made) in self.digester.take(false) {
+            write_digest(&mut out, &digest, made);
+        }
         let pid = |id| self.catalog.sessions.get(&id).map_or(0, |s| s.pid as u32);
+        let mut merged: Vec<Block> = Vec::new();
         if !waiting.sampled.is_empty() {
-            page.encoder.block(&Block::merge(waiting.sampled.iter().map(AsRef::as_ref)), pid, &mut out);
+            merged.push(Block::merge(waiting.sampled.iter().map(AsRef::as_ref)));
         }
         let mut from = 0;
         while let Some(first) = waiting.intervals.get(from) {
@@ -284,14 +292,18 @@ impl Pen {
             });
             let n = alike.count();
             let parts = waiting.intervals.iter().skip(from).take(n);
-            page.encoder.block(&Block::merge(parts.map(AsRef::as_ref)), pid, &mut out);
+            merged.push(Block::merge(parts.map(AsRef::as_ref)));
             from += n;
+        }
+        for block in &merged {
+            page.encoder.block(block, pid, &mut out);
         }
         if page.accounted == Ts(0) || span.end.since(page.accounted) >= ACCOUNT {
             page.accounted = span.end;
             notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
         }
-        if let Err(e) = append(page, &out, &mut self.status) {
+        let mut merged = merged.into_iter();
+        if let Err(e) = append(page, &out, &mut self.status, |header, sum| self.digester.wrote(own_span(header), sum, merged.next())) {
             // Names of this piece are not in the file: all that are needed are written again.
             page.known = names::Known::default();
             return Err(e);
@@ -313,7 +325,15 @@ impl Pen {
         if self.clock != Clock::default() {
             notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
         }
-        append(&mut page, &out, &mut self.status)?;
+        append(&mut page, &out, &mut self.status, |header, sum| self.digester.wrote(own_span(header), sum, None))?;
+        if !rename {
+            // The recording ends: nothing comes late any more.
+            let mut out = Vec::new();
+            for (digest, made) in self.digester.take(true) {
+                write_digest(&mut out, &digest, made);
+            }
+            append(&mut page, &out, &mut self.status, |_, _| {})?;
+        }
         page.file.write_all_at(&footer(&page.blocks), page.end)?;
         page.file.sync_all()?;
         self.status.files += 1;
@@ -352,8 +372,8 @@ fn recover_now(settings: &Settings) -> io::Result<Option<String>> {
     })
 }
 
-/// Adds whole blocks (behind the file header, in the first piece) to a file.
-fn append(page: &mut Page, bytes: &[u8], status: &mut Status) -> io::Result<()> {
+/// Adds whole blocks (behind the file header, in the first piece) to a file. `wrote` is told the last header of each group and its CRC32C.
+fn append(page: &mut Page, bytes: &[u8], status: &mut Status, mut wrote: impl FnMut(&BlockHeader, u32)) -> io::Result<()> {
     page.file.write_all_at(bytes, page.end)?;
     let head = if page.end == 0 { FILE_HEADER } else { 0 };
     let mut at = page.end + head as u64;
@@ -361,6 +381,9 @@ fn append(page: &mut Page, bytes: &[u8], status: &mut Status) -> io::Result<()> 
         page.blocks.push((f.header.first, at));
         at += f.bytes.len() as u64;
         status.blocks += 1;
+        if f.header.kind == kind::BLOCK {
+            wrote(&f.header, crc32c::crc32c(&f.header.write()));
+        }
     }
     page.end += bytes.len() as u64;
     status.bytes += bytes.len() as u64;

@@ -64,6 +64,10 @@ impl Span {
     pub fn meets(self, other: Self) -> bool {
         self.start < other.end && other.start < self.end
     }
+    /// Whether something in `self` can belong to a window `(start, end]`: a block of one weightless tick has an empty span, but its tick counts.
+    pub fn touches(self, window: Self) -> bool {
+        self.start <= window.end && self.end > window.start
+    }
 }
 
 /// What part of time a question looks at: the whole difference between live, paused and replay.

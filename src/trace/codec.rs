@@ -7,6 +7,7 @@
 pub mod body;
 pub mod bytes;
 mod coverage;
+pub mod digest;
 pub mod encoder;
 pub mod foreign;
 pub mod frame;
@@ -33,6 +34,10 @@ pub mod kind {
     pub const FILE: u16 = 6;
     /// The clock and the recorder's account of itself.
     pub const ACCOUNT: u16 = 7;
+    /// The totals of a stretch of time.
+    pub const DIGEST: u16 = 8;
+    /// How long the waits were that a digest right before it counts.
+    pub const LENGTHS: u16 = 9;
 }
 
 /// Why bytes could not be read.

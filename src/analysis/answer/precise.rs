@@ -1,19 +1,10 @@
 //! What only exact and blocking rows can tell.
 
 use super::Latency;
-use crate::trace::clock::Span;
-use crate::trace::record::Fidelity;
 use crate::trace::wait::{WaitClass, WaitEvent};
 use serde::{Deserialize, Serialize};
 
-/// A stretch that was seen by exact or blocking capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stretch {
-    /// When.
-    pub span: Span,
-    /// Which of the two.
-    pub fidelity: Fidelity,
-}
+pub use crate::trace::precise::Stretch;
 
 /// Where measured time went. Of a wait: `cpu_ns` it spun (or worked in the kernel), `runq_ns` it was woken and had no CPU, the rest it was blocked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Names for a window: the catalog as the files that meet it tell it.
 
-use super::{Dir, Entry, touches};
+use super::{Dir, Entry};
 use crate::store::file::{Group, Hole, Index};
 use crate::store::sidecars;
 use crate::trace::catalog::{BackendKind, Catalog, News, Server, Session};
@@ -12,7 +12,7 @@ impl Dir {
     /// Learns the names of a window, as they were at its end. Call it before a question is asked about another window, or after [`Dir::refresh`].
     pub fn narrow(&mut self, window: Span) {
         let mut wanted = Vec::new();
-        for entry in self.files.iter().filter(|e| touches(e.span(), window)) {
+        for entry in self.files.iter().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
             let told = |g: &&Group| entry.global(g.span.start) <= window.end;
             let n = if index.ours() { index.names.iter().take_while(told).count() } else { index.pids.len() + 1 };
@@ -54,7 +54,9 @@ impl Dir {
             self.catalog.learn(one);
             if versions {
                 let others: Vec<News> = self.other_names().collect();
-                others.into_iter().for_each(|other| self.catalog.learn(other));
+                for other in others {
+                    self.catalog.learn(other);
+                }
             }
         }
         self.learned = wanted;

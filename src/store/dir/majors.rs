@@ -54,7 +54,7 @@ impl Renumbered {
         WaitEvent(event.0 | (u32::from(self.major) & 0xff) << 16)
     }
 
-    fn number(&self, event: WaitEvent) -> WaitEvent {
+    pub(super) fn number(&self, event: WaitEvent) -> WaitEvent {
         self.to.get(&event.0).map_or(event, |to| WaitEvent(*to))
     }
 
@@ -97,7 +97,7 @@ impl Dir {
             self.majors = majors;
             self.learned.clear();
             let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-            self.files.iter().for_each(|e| inner.cache.forget(e.id));
+            self.files.iter().for_each(|e| inner.forget_blocks(e.id));
         }
     }
 

@@ -135,6 +135,12 @@ impl<'a> Reader<'a> {
         }
         Ok(n)
     }
+    /// `n` ULEB128 numbers.
+    pub fn ulebs(&mut self, n: usize) -> Result<Vec<u64>, Problem> {
+        let mut out = Vec::new();
+        self.ulebs_into(n, &mut out)?;
+        Ok(out)
+    }
     /// `n` ULEB128 numbers, behind others.
     pub fn ulebs_into(&mut self, n: usize, out: &mut Vec<u64>) -> Result<(), Problem> {
         if n > self.0.len() {

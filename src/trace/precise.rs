@@ -3,11 +3,20 @@
 //! Inside such a stretch a session's intervals count and its samples do not, to the nanosecond; where the session was not followed, or its
 //! records were lost, its samples stand in. So nothing counts twice and nothing is missing.
 
-use super::answer::Stretch;
-use crate::trace::Trace;
-use crate::trace::clock::Span;
-use crate::trace::record::{Fidelity, SessionId};
+use super::block::Block;
+use super::clock::Span;
+use super::record::{Fidelity, SessionId};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+/// A stretch that was seen by exact or blocking capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// When.
+    pub span: Span,
+    /// Which of the two.
+    pub fidelity: Fidelity,
+}
 
 /// The exact and blocking stretches of a window.
 #[derive(Debug, Default)]
@@ -21,46 +30,40 @@ pub struct Precise {
 }
 
 impl Precise {
-    /// Reads what the blocks of a window say about themselves.
-    pub fn of(trace: &impl Trace, window: Span) -> Self {
+    /// What the blocks of a window say about themselves.
+    pub fn of(window: Span, scan: impl FnOnce(&mut dyn FnMut(&Block))) -> Self {
         let mut this = Self::default();
-        trace.scan_coverage(window, &mut |block| {
-            if matches!(block.fidelity(), Fidelity::None | Fidelity::Sampled) {
-                return;
-            }
-            let stretch = |span: &Span| Stretch { span: *span, fidelity: block.fidelity() };
-            this.watched.extend(block.watched().iter().filter(|s| s.meets(window)).map(stretch));
-            for blind in block.blind() {
-                this.holes.entry(blind.session).or_default().push(blind.span);
-            }
-            for loss in block.losses() {
-                match loss.session {
-                    Some(session) => this.holes.entry(session).or_default().push(loss.span),
-                    None if loss.span.end > window.start && loss.span.end <= window.end => this.lost_records += loss.records,
-                    None => {}
-                }
-            }
-        });
-        this.watched.sort_unstable_by_key(|s| s.span.start);
-        this.watched.dedup_by(|next, last| {
-            let joins = last.fidelity == next.fidelity && last.span.end == next.span.start;
-            if joins {
-                last.span.end = next.span.end;
-            }
-            joins
-        });
-        for spans in this.holes.values_mut() {
-            spans.retain(|s| !s.is_empty());
-            spans.sort_unstable_by_key(|s| s.start);
-            spans.dedup_by(|next, last| {
-                let joins = next.start <= last.end;
-                if joins {
-                    last.end = last.end.max(next.end);
-                }
-                joins
-            });
-        }
+        scan(&mut |block| this.take(block, window));
+        this.settle();
         this
+    }
+
+    /// Takes in what a block says. [`Self::settle`] behind the last one.
+    pub(super) fn take(&mut self, block: &Block, window: Span) {
+        if matches!(block.fidelity(), Fidelity::None | Fidelity::Sampled) {
+            return;
+        }
+        let stretch = |span: &Span| Stretch { span: *span, fidelity: block.fidelity() };
+        self.watched.extend(block.watched().iter().filter(|s| s.meets(window)).map(stretch));
+        for blind in block.blind() {
+            self.holes.entry(blind.session).or_default().push(blind.span);
+        }
+        for loss in block.losses() {
+            match loss.session {
+                Some(session) => self.holes.entry(session).or_default().push(loss.span),
+                None if loss.span.end > window.start && loss.span.end <= window.end => self.lost_records += loss.records,
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.watched.sort_unstable_by_key(|s| s.span.start);
+        self.watched.dedup_by(|next, last| join(last, next));
+        for spans in self.holes.values_mut() {
+            spans.retain(|s| !s.is_empty());
+            unite(spans);
+        }
     }
 
     /// The stretches.
@@ -73,8 +76,9 @@ impl Precise {
         self.near(span).is_empty()
     }
 
-    /// Stretches that meet a span.
+    /// Stretches that meet a span; an instant belongs to the one that ends there, as what ends there does.
     fn near(&self, span: Span) -> &[Stretch] {
+        let span = if span.is_empty() { Span::new(span.start - 1, span.start) } else { span };
         let from = self.watched.partition_point(|s| s.span.end <= span.start);
         let to = self.watched.partition_point(|s| s.span.start < span.end);
         self.watched.get(from..to.max(from)).unwrap_or_default()
@@ -87,6 +91,11 @@ impl Precise {
             [one] => part(span.clip(one.span)),
             several => several.iter().for_each(|s| part(span.clip(s.span))),
         }
+    }
+
+    /// Whether intervals of `session` count in all of `span`.
+    pub fn follows(&self, session: SessionId, span: Span) -> bool {
+        self.followed(session, span).iter().map(|s| s.len()).sum::<u64>() == span.len()
     }
 
     /// The parts of `span` in which intervals of `session` count and its samples do not, in order.
@@ -105,6 +114,27 @@ impl Precise {
         }
         sum
     }
+}
+
+/// Makes one of two stretches that adjoin and are alike.
+pub fn join(last: &mut Stretch, next: &Stretch) -> bool {
+    let joins = last.fidelity == next.fidelity && last.span.end == next.span.start;
+    if joins {
+        last.span.end = next.span.end;
+    }
+    joins
+}
+
+/// Sorts spans and makes one of those that touch.
+pub fn unite(spans: &mut Vec<Span>) {
+    spans.sort_unstable_by_key(|s| s.start);
+    spans.dedup_by(|next, last| {
+        let joins = next.start <= last.end;
+        if joins {
+            last.end = last.end.max(next.end);
+        }
+        joins
+    });
 }
 
 /// `span` without `holes` (in order, without overlaps), added to `out`.
