@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 BUILT := $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check servers bench-sampler bench-exact bench-trace fuzz clean-cache
+.PHONY: help demo build test check soak servers bench-sampler bench-exact bench-trace bench-digest fuzz clean-cache
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do printf 'make %-14s %s\n' "$$name" "$$what"; done
@@ -40,6 +40,11 @@ check: ## format and lints only
 	@scripts/need build
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
+
+soak: ## kill a recording daemon a hundred times under load: nothing older than a second may be lost
+	@scripts/need test
+	@scripts/servers
+	PGWT_KILLS=$${PGWT_KILLS:-100} $(CARGO) test --test daemon -- --nocapture a_killed_daemon
 
 servers: ## fetch PostgreSQL 13 to 18 for the tests
 	@scripts/need servers

@@ -18,6 +18,8 @@ mod original;
 mod recorder;
 #[path = "replay/same.rs"]
 mod same;
+#[path = "replay/versions.rs"]
+mod versions;
 #[path = "replay/when.rs"]
 mod when;
 

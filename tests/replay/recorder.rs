@@ -213,3 +213,17 @@ fn what_is_too_old_or_too_much_goes_and_the_file_being_written_stays() {
         refused(&["--daemon", "-T", path(&dir), &format!("--retention-gb={bad}")], 2, &["--retention-gb", "not a number, 0 or more"]);
     }
 }
+
+#[test]
+fn texts_of_queries_written_again_and_again_are_kept_once() {
+    let top = TempDir::new().unwrap();
+    let texts = top.path().join("query_texts.jsonl");
+    let lines = |n: u64| (0..n).map(|i| format!("{{\"q\":\"{}\",\"t\":\"SELECT {}\",\"ts\":1}}\n", i % 50, i % 50)).collect::<String>();
+    fs::write(&texts, lines(10_000)).unwrap();
+    let daemon = Daemon::start(top.path(), &["--script", &scenario("queries")]);
+    until("it records", || length(top.path()) > SECOND / 2);
+    daemon.stop();
+    let now = fs::read_to_string(&texts).unwrap();
+    assert!(now.starts_with(&lines(50)) && now.lines().count() < 100, "{} lines", now.lines().count());
+    assert_eq!(fs::metadata(&texts).unwrap().permissions().mode() & 0o777, 0o640);
+}
