@@ -353,11 +353,12 @@ fn by_dir(path: &Path, ask: Ask) -> Vec<u64> {
     found
 }
 
-/// What reading may take: sixteen times what is there when decompressed, and something for its own.
+/// What reading may take: sixteen times what is there when decompressed, and something for its own: another program's intervals are cut into rows of
+/// 4 s, at most three days of them.
 fn justified(file: &[u8]) -> usize {
     let inside = |f: Framed<'_>| (f.header.unpacked as usize).min(f.stored().len() * 255 + 64);
     let unpacked: usize = Frames(file.get(FILE_HEADER..).unwrap_or_default()).map(inside).sum();
-    (unpacked + file.len()) * 16 + (2 << 20)
+    (unpacked + file.len()) * 16 + (32 << 20)
 }
 
 const ASKS: [Ask; 6] = [Ask::TimeModel, Ask::Events, Ask::Sessions, Ask::Load { buckets: 9 }, Ask::Latency { buckets: 9 }, Ask::Flow];

@@ -4,7 +4,7 @@
 
 use super::records::{COMMAND_END, COMMAND_START, EXEC_END, EXEC_START, EXIT, Samples, Transitions, UNKNOWN_CPU, is_marker};
 use crate::trace::block::{Block, Builder, Edge, Intervals, Mark};
-use crate::trace::clock::{Span, Ts};
+use crate::trace::clock::{SECOND, Span, Ts};
 use crate::trace::record::{Detail, Fidelity, QueryId, Record, SessionId, State};
 use crate::trace::wait::WaitEvent;
 use rustc_hash::FxHashMap;
@@ -52,6 +52,10 @@ impl Commands {
     }
 }
 
+/// Time beyond a few seconds that the intervals of one block are rows of, together: a wrong length is not worth memory. Of what is longer the end
+/// is there, with the whole length.
+const REACH: u64 = 3 * 86_400 * SECOND;
+
 /// Ended intervals as an exact block. It says nothing about coverage: the file as a whole does, see [`spans`].
 pub fn transitions(rows: &Transitions) -> Option<Block> {
     let mut commands: FxHashMap<u32, Commands> = FxHashMap::default();
@@ -64,6 +68,7 @@ pub fn transitions(rows: &Transitions) -> Option<Block> {
     }
     let mut out = Intervals::default();
     out.begin(Fidelity::Exact);
+    let mut left = REACH;
     let records = rows.ts.iter().zip(&rows.pid).zip(rows.old.iter().zip(&rows.duration)).zip(rows.query.iter().zip(&rows.cpu));
     for (((ts, pid), (old, duration)), (query, cpu)) in records {
         let (session, query) = (SessionId(*pid), QueryId(*query as i64));
@@ -78,17 +83,21 @@ pub fn transitions(rows: &Transitions) -> Option<Block> {
             out.mark(Mark { at: Ts(*ts), session, query, edge, inferred: false });
             continue;
         }
+        let part = (*duration).min(4 * SECOND + left);
+        left -= part.saturating_sub(4 * SECOND);
         let Some(start) = ts.checked_sub(*duration).filter(|_| *old != EXIT) else { continue };
         let open = commands.get(pid).is_none_or(|c| c.open(start, *ts));
         let whole = if *old == 0 { *duration } else { 0 };
+        let cpu = if *cpu == UNKNOWN_CPU { whole } else { (*cpu).min(*duration) };
+        let share = if part == *duration { cpu } else { (u128::from(cpu) * u128::from(part) / u128::from(*duration)) as u64 };
         out.row(Record {
-            span: Span { start: Ts(start), end: Ts(*ts) },
+            span: Span { start: Ts(*ts - part), end: Ts(*ts) },
             session,
             event: WaitEvent(*old),
             query,
             state: if open { State::Active } else { State::Idle },
             samples: 0,
-            detail: Some(Detail { cpu_ns: if *cpu == UNKNOWN_CPU { whole } else { (*cpu).min(*duration) }, ..Detail::default() }),
+            detail: Some(Detail { cpu_ns: share, lead_ns: *duration - part, ..Detail::default() }),
         });
     }
     // Marks alone make no block; a stretch without length does.
