@@ -290,8 +290,15 @@ impl Dir {
     }
 
     /// Groups of a file that touch a window, in order.
-    fn groups(entry: &Entry, index: &Index, window: Span) -> Vec<Group> {
-        index.groups.iter().filter(|g| entry.shift(g.span).touches(window)).copied().collect()
+    fn groups(&self, entry: &Entry, index: &Index, window: Span) -> Vec<Group> {
+        let back = |ts: Ts| Ts(ts.0.saturating_add_signed(entry.offset.saturating_neg()));
+        let local = Span { start: back(window.start), end: back(window.end) };
+        index.near(&entry.file, local).unwrap_or_else(|_| {
+            entry.file.distrust();
+            let mut inner = self.inner();
+            inner.indexes.remove(&entry.id);
+            inner.index(entry).near(&entry.file, local).unwrap_or_default()
+        })
     }
 }
 
@@ -352,7 +359,7 @@ impl Trace for Dir {
         for entry in self.files.iter().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
             Self::watched(entry, &index).iter().filter(|b| b.span().touches(window)).for_each(|b| visit(b));
-            for some in Self::groups(entry, &index, window).chunks(decode::TOGETHER) {
+            for some in self.groups(entry, &index, window).chunks(decode::TOGETHER) {
                 self.blocks(entry, &index, some).iter().flatten().for_each(|b| visit(b));
             }
         }
@@ -373,7 +380,7 @@ impl Trace for Dir {
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
         for entry in self.files.iter().rev().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
-            let mut groups = Self::groups(entry, &index, window);
+            let mut groups = self.groups(entry, &index, window);
             groups.sort_by_key(|g| (g.span.end, g.offset));
             let mut together = 1;
             while !groups.is_empty() {
