@@ -582,22 +582,34 @@ fn a_finished_file_is_opened_by_its_index() {
 /// A block that comes when its stretch was digested makes those digests void, and no others.
 #[test]
 fn what_comes_late_is_not_missing() {
-    let dir = TempDir::new().unwrap();
-    let mut batches = scenario("mix");
-    let extent = |b: &[Batch]| {
-        b.iter().flat_map(|b| &b.block).map(|b| b.span()).reduce(|a, b| Span::new(a.start.min(b.start), a.end.max(b.end))).unwrap()
+    const QUARTER: u64 = 250_000_000;
+    let quarter = |i: u64| {
+        let mut b = Builder::default();
+        for tick in 1..=5 {
+            b.tick(Ts(BEGIN + i * QUARTER + tick * QUARTER / 5), QUARTER / 5);
+            (0..3)
+                .for_each(|id| b.sample(SessionId(id), WaitEvent(EVENTS[2 + (i as usize / 3) % 4]), QueryId(i as i64 % 3), State::Active));
+        }
+        let clock = Clock { mono: Ts(BEGIN + (i + 1) * QUARTER), wall_ns: (BEGIN + (i + 1) * QUARTER) as i64 };
+        Batch { block: b.seal().map(Arc::new), clock, news: if i == 0 { news() } else { Vec::new() }, ..Batch::default() }
     };
-    let all = extent(&batches);
-    assert!(all.len() > 10_000_000_000, "{all:?}");
-    // The second block comes last.
-    let late = batches.iter().position(|b| b.block.as_ref().is_some_and(|b| b.span().start > all.start)).unwrap();
-    let block = batches[late].block.take();
-    let last = batches.last().unwrap().clone();
-    batches.push(Batch { block, news: Vec::new(), intervals: Vec::new(), ..last });
-    record(dir.path(), &batches, usize::MAX);
-    let mut disk = Dir::open(dir.path(), Options::default()).unwrap();
-    disk.narrow(all);
-    same(&disk, all, "late");
-    let covered = disk.cover(all, u64::MAX);
-    assert!(covered.iter().any(|p| matches!(p, Part::Blocks(_))) && covered.iter().any(|p| matches!(p, Part::Digest(_))), "{covered:?}");
+    let all = Span::new(Ts(BEGIN), Ts(BEGIN + 400 * QUARTER));
+    let late = (0..400).filter(|i| *i != 101).chain([101]);
+    for (order, voids) in [((0..400).collect::<Vec<u64>>(), false), (late.collect(), true)] {
+        let dir = TempDir::new().unwrap();
+        let settings = Settings { dir: dir.path().to_owned(), access: Access::default(), zone: TimeZone::UTC, run: 1 };
+        let mut pen = Pen::new(settings).unwrap();
+        for i in order {
+            pen.absorb(quarter(i));
+            pen.flush();
+        }
+        assert_eq!(pen.close().error, None);
+        let mut disk = Dir::open(dir.path(), Options::default()).unwrap();
+        disk.narrow(all);
+        same(&disk, all, "late");
+        assert_eq!(ask(&disk, Ask::TimeModel, all, &Filter::default()).coverage.sampled_ns, all.len());
+        let blocks: u64 = disk.cover(all, u64::MAX).iter().filter_map(|p| if let Part::Blocks(s) = p { Some(s.len()) } else { None }).sum();
+        // It touches one stretch of two seconds, or two.
+        assert!(if voids { (1..=4_000_000_000).contains(&blocks) } else { blocks == 0 }, "{blocks}");
+    }
 }
