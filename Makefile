@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 BUILT := $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check servers bench-sampler bench-exact clean-cache
+.PHONY: help demo build test check servers bench-sampler bench-exact bench-digest clean-cache
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do printf 'make %-14s %s\n' "$$name" "$$what"; done
@@ -54,6 +54,10 @@ bench-exact: ## what exact and blocking windows cost the server
 	@scripts/need test
 	@scripts/servers
 	$(CARGO) bench --bench exact
+
+bench-digest: ## what digests make of wide windows over a recording, and what they cost
+	@scripts/need build
+	$(CARGO) bench --bench digest
 
 clean-cache: ## remove what was fetched or built once, outside of the clone
 	@cache=$$(scripts/cache) && rm -rf "$$cache/servers" "$$cache/templates" "$$cache/target" && echo "removed servers, templates and target in $$cache"
