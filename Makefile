@@ -69,5 +69,9 @@ fuzz: ## damaged recordings read for SECONDS (600): no panic, hang, waste or wro
 	@scripts/need build
 	$(CARGO) run --release --example fuzz_codec -- $${SECONDS:-600}
 
+bench-digest: ## what digests make of wide windows over a recording, and what they cost
+	@scripts/need build
+	$(CARGO) bench --bench digest
+
 clean-cache: ## remove what was fetched or built once, outside of the clone
 	@cache=$$(scripts/cache) && rm -rf "$$cache/servers" "$$cache/templates" "$$cache/target" && echo "removed servers, templates and target in $$cache"

@@ -47,16 +47,16 @@ impl<T: Trace> Source for Local<T> {
     }
 }
 
-/// The longest digest that will do for a question, nanoseconds: any, but for a picture one that is an eighth of a point of it. 0: none, what is asked is in
-/// the rows alone.
-fn longest(question: &Question, window: u64) -> u64 {
+/// The longest digest that will do for a question, nanoseconds: any, but for a picture one that is an eighth of a point of it. `None`: what is asked is
+/// in the rows alone.
+fn longest(question: &Question, window: u64) -> Option<u64> {
     let points = match question.ask {
-        Ask::Flow => return 0,
+        Ask::Flow => return None,
         Ask::Load { buckets } | Ask::Latency { buckets } => u64::from(buckets.max(1)),
-        _ if question.spark == 0 => return u64::MAX,
+        _ if question.spark == 0 => return Some(u64::MAX),
         _ => u64::from(question.spark),
     };
-    window / points / 8
+    Some(window / points / 8)
 }
 
 /// Answers a question about a trace. The one error is a filter that names an event the server's version does not have.

@@ -18,6 +18,7 @@ use pg_wait_tracer::trace::catalog::{BackendKind, Catalog, EventNames, News, Ses
 use pg_wait_tracer::trace::clock::{Clock, Span, Ts, Window};
 use pg_wait_tracer::trace::codec::digest::{Made, read_digest, write_digest};
 use pg_wait_tracer::trace::codec::frame::{Framed, Frames};
+use pg_wait_tracer::trace::codec::kind;
 use pg_wait_tracer::trace::digest::{Commands, Digest, Part, Place};
 use pg_wait_tracer::trace::health::Health;
 use pg_wait_tracer::trace::recent::{Batch, Recent};
@@ -281,7 +282,7 @@ fn digested(blocks: &[Arc<Block>], mut borders: Vec<u64>, sums: &[(usize, usize)
     Digested { blocks: blocks.to_vec(), digests, broken, used: Cell::new(0), catalog, health: Health::default() }
 }
 
-const ASKS: [Ask; 9] = [
+const ASKS: [Ask; 11] = [
     Ask::TimeModel,
     Ask::Events,
     Ask::Sessions,
@@ -291,6 +292,9 @@ const ASKS: [Ask; 9] = [
     Ask::Flow,
     Ask::Load { buckets: 1 },
     Ask::Latency { buckets: 1 },
+    // Digests will not do for points so short, but they tell what has nothing that passes a filter.
+    Ask::Load { buckets: 1_000 },
+    Ask::Latency { buckets: 1_000 },
 ];
 
 fn filters() -> impl Strategy<Value = Filter> {
@@ -400,6 +404,12 @@ fn digests_are_used_where_they_will_do() {
     assert_eq!(read(Ask::Load { buckets: 21 }, 0), 0);
     assert_eq!(read(Ask::Events, 20), 320);
     assert_eq!(read(Ask::Events, 21), 0);
+    // Nothing of this: not a block is opened.
+    let nothing = Filter::default().and(Term::Event(WaitEvent(EVENTS[3])));
+    let blocks = Digested { blocks: Vec::new(), digests: trace.digests.clone(), ..digested(&[], Vec::new(), &[], usize::MAX) };
+    for kind in ASKS {
+        assert_eq!(ask(&blocks, kind, window, &nothing).coverage.sampled_ns, if kind == Ask::Flow { 0 } else { END - BEGIN }, "{kind:?}");
+    }
 }
 
 /// A directory read as if it had no digests.
@@ -478,8 +488,8 @@ fn a_recording_of_every_scenario_is_answered_the_same_with_digests_and_without()
         for window in [extent, Span::new(extent.start + third / 2, extent.end - third + 12_345)] {
             same(&disk, window, &name);
         }
+        most = most.max(used(&disk, Span::new(extent.start + third / 2, extent.end - third + 12_345)).0);
         let (n, ns) = used(&disk, extent);
-        most = most.max(n);
         // The whole recording stands in digests, but for time in which there is nothing.
         let rest: Vec<Span> =
             disk.cover(extent, u64::MAX).into_iter().filter_map(|p| if let Part::Blocks(s) = p { Some(s) } else { None }).collect();
@@ -488,4 +498,118 @@ fn a_recording_of_every_scenario_is_answered_the_same_with_digests_and_without()
         assert!(rows == 0 && (ns > 0 || extent.len() == 0), "{name}: {n} digests of {ns} ns of {extent:?}, {rest:?}");
     }
     assert!(most > 2);
+}
+
+fn blocks(disk: &Dir) -> Vec<Block> {
+    let mut all = Vec::new();
+    disk.scan(Span::new(Ts(0), Ts(u64::MAX)), &mut |b| all.push(b.clone()));
+    all
+}
+
+/// Offset, length and kind of each block of a file.
+fn frames(bytes: &[u8]) -> Vec<(usize, usize, u16)> {
+    let (mut at, mut all) = (28, Vec::new());
+    for f in Frames(&bytes[28..]) {
+        all.push((at, f.bytes.len(), f.header.kind));
+        at += f.bytes.len();
+    }
+    all
+}
+
+#[test]
+fn a_damaged_index_or_digest_changes_no_answer() {
+    let dir = TempDir::new().unwrap();
+    record(dir.path(), &scenario("exact_wins"), usize::MAX);
+    let path = dir.path().join("current.trace");
+    let good = fs::read(&path).unwrap();
+    let open = || {
+        let mut disk = Dir::open(dir.path(), Options::default()).unwrap();
+        disk.narrow(disk.extent().unwrap());
+        disk
+    };
+    let intact = open();
+    let (written, extent) = (blocks(&intact), intact.extent().unwrap());
+    let answers: Vec<Answer> = ASKS.iter().map(|a| ask(&intact, *a, extent, &Filter::default())).collect();
+    let (whole, _) = used(&intact, extent);
+    let frames = frames(&good);
+    for kind in [kind::DIGEST, kind::LENGTHS, kind::INDEX, kind::GROUPS] {
+        assert!(frames.iter().any(|f| f.2 == kind), "no block of kind {kind}");
+    }
+    let mut fewer = 0;
+    for (at, len, _) in frames.iter().filter(|f| f.2 >= kind::DIGEST) {
+        for i in (0..*len).step_by(len / 7 + 1) {
+            let mut bytes = good.clone();
+            bytes[at + i] ^= 1 << (i % 8);
+            fs::write(&path, &bytes).unwrap();
+            let disk = open();
+            assert_eq!(disk.extent(), Some(extent), "byte {}", at + i);
+            for (kind, expected) in ASKS.iter().zip(&answers) {
+                assert_eq!(&ask(&disk, *kind, extent, &Filter::default()), expected, "byte {} {kind:?}", at + i);
+            }
+            assert!(blocks(&disk) == written, "byte {}", at + i);
+            fewer += usize::from(used(&disk, extent).0 != whole);
+        }
+    }
+    assert!(fewer > 0);
+}
+
+/// What is read of a finished file is its end: a header in its middle may be damaged without being noticed until it is needed.
+#[test]
+fn a_finished_file_is_opened_by_its_index() {
+    let dir = TempDir::new().unwrap();
+    record(dir.path(), &scenario("exact_wins"), usize::MAX);
+    let path = dir.path().join("current.trace");
+    let mut bytes = fs::read(&path).unwrap();
+    let frames = frames(&bytes);
+    let middle = frames.iter().filter(|f| f.2 == kind::BLOCK).nth(3).unwrap();
+    bytes[middle.0 + 28] = 99;
+    fs::write(&path, &bytes).unwrap();
+    let mut disk = Dir::open(dir.path(), Options::default()).unwrap();
+    let extent = disk.extent().unwrap();
+    disk.narrow(extent);
+    assert!(ask(&disk, Ask::TimeModel, extent, &Filter::default()).db_time_ns > 0);
+    assert_eq!(disk.holes(extent), []);
+    let left = blocks(&disk).len();
+    assert_eq!(disk.holes(extent).len(), 1);
+    // Without the index the headers are read.
+    let index = frames.iter().find(|f| f.2 == kind::INDEX).unwrap();
+    bytes[index.0 + 50] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let disk = Dir::open(dir.path(), Options::default()).unwrap();
+    assert!(blocks(&disk).len() <= left && !disk.holes(extent).is_empty());
+}
+
+/// A block that comes when its stretch was digested makes those digests void, and no others.
+#[test]
+fn what_comes_late_is_not_missing() {
+    const QUARTER: u64 = 250_000_000;
+    let quarter = |i: u64| {
+        let mut b = Builder::default();
+        for tick in 1..=5 {
+            b.tick(Ts(BEGIN + i * QUARTER + tick * QUARTER / 5), QUARTER / 5);
+            (0..3)
+                .for_each(|id| b.sample(SessionId(id), WaitEvent(EVENTS[2 + (i as usize / 3) % 4]), QueryId(i as i64 % 3), State::Active));
+        }
+        let clock = Clock { mono: Ts(BEGIN + (i + 1) * QUARTER), wall_ns: (BEGIN + (i + 1) * QUARTER) as i64 };
+        Batch { block: b.seal().map(Arc::new), clock, news: if i == 0 { news() } else { Vec::new() }, ..Batch::default() }
+    };
+    let all = Span::new(Ts(BEGIN), Ts(BEGIN + 400 * QUARTER));
+    let late = (0..400).filter(|i| *i != 101).chain([101]);
+    for (order, voids) in [((0..400).collect::<Vec<u64>>(), false), (late.collect(), true)] {
+        let dir = TempDir::new().unwrap();
+        let settings = Settings { dir: dir.path().to_owned(), access: Access::default(), zone: TimeZone::UTC, run: 1 };
+        let mut pen = Pen::new(settings).unwrap();
+        for i in order {
+            pen.absorb(quarter(i));
+            pen.flush();
+        }
+        assert_eq!(pen.close().error, None);
+        let mut disk = Dir::open(dir.path(), Options::default()).unwrap();
+        disk.narrow(all);
+        same(&disk, all, "late");
+        assert_eq!(ask(&disk, Ask::TimeModel, all, &Filter::default()).coverage.sampled_ns, all.len());
+        let blocks: u64 = disk.cover(all, u64::MAX).iter().filter_map(|p| if let Part::Blocks(s) = p { Some(s.len()) } else { None }).sum();
+        // It touches one stretch of two seconds, or two.
+        assert!(if voids { (1..=4_000_000_000).contains(&blocks) } else { blocks == 0 }, "{blocks}");
+    }
 }

@@ -60,6 +60,11 @@ impl Matcher {
         Ok(Self { clauses })
     }
 
+    /// Whether everything passes.
+    pub fn is_empty(&self) -> bool {
+        self.clauses.is_empty()
+    }
+
     /// Whether any condition is on what a session did rather than on who it is.
     pub fn looks_at_records(&self) -> bool {
         self.clauses.iter().any(|c| !c.what.is_empty())

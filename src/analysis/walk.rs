@@ -11,7 +11,7 @@ use crate::trace::Trace;
 use crate::trace::catalog::{BackendKind, Catalog};
 use crate::trace::clock::Span;
 use crate::trace::cut::{self, Seen, share};
-use crate::trace::digest::{Digest, Key, Part, Place, Sums};
+use crate::trace::digest::{Digest, Key, Part, Place, STRETCHES, Sums};
 use crate::trace::lengths::Counted;
 use crate::trace::precise::{Precise, Stretch, without};
 use crate::trace::record::{Fidelity, QueryId, Record, SessionId};
@@ -131,6 +131,15 @@ impl<'a> Sessions<'a> {
         known.passed |= passes;
         (passes, known.kind)
     }
+
+    /// Whether anything that a digest holds passes.
+    fn any_of(&mut self, digest: &Digest) -> bool {
+        digest.rows.iter().any(|row| {
+            let Key { session, event, query, .. } = row.key;
+            let off = row.key.precise && event == WaitEvent::CPU;
+            self.passes(session, event, query).0 || (off && self.passes(session, WaitEvent::OFF_CPU, query).0)
+        })
+    }
 }
 
 /// A part of the window with what must be known of it before its rows are read.
@@ -155,24 +164,48 @@ pub struct Walk<'a, T> {
 }
 
 impl<'a, T: Trace> Walk<'a, T> {
-    /// Reads what was observed of the window; nothing else yet. Digests of at most `longest` nanoseconds are used; 0: none.
-    pub fn new(trace: &'a T, window: Span, matcher: &'a Matcher, longest: u64) -> Self {
-        let parts = if longest > 0 { trace.cover(window, longest) } else { vec![Part::Blocks(window)] };
-        let (mut sections, mut seen) = (Vec::with_capacity(parts.len()), Seen::default());
-        for part in parts {
-            if let Part::Digest(place) = part
-                && let Some(digest) = trace.digest(&place, false)
-            {
-                seen.add(&digest.seen);
-                sections.push(Section::Digest(place));
-                continue;
+    /// Reads what was observed of the window; nothing else yet. Digests of at most `longest` nanoseconds are used; `None`: none at all.
+    pub fn new(trace: &'a T, window: Span, matcher: &'a Matcher, longest: Option<u64>) -> Self {
+        let mut parts = Vec::new();
+        match longest {
+            None => parts.push(Part::Blocks(window)),
+            Some(longest) if matcher.is_empty() => parts = trace.cover(window, longest),
+            Some(longest) => {
+                let mut sessions = Sessions::new(matcher, trace.catalog());
+                for part in trace.cover(window, longest) {
+                    match part {
+                        Part::Digest(_) => parts.push(part),
+                        Part::Blocks(span) => pass_over(trace, span, u64::MAX, &mut sessions, &mut parts),
+                    }
+                }
             }
-            let span = part.span();
-            let (here, precise) = Seen::of(span, |visit| trace.scan_coverage(span, visit));
-            seen.add(&here);
-            sections.push(Section::Blocks(span, precise));
         }
-        Self { trace, window, matcher, sections, seen }
+        let mut this = Self { trace, window, matcher, sections: Vec::new(), seen: Seen::default() };
+        for part in parts {
+            match part {
+                Part::Digest(place) => this.totals(place),
+                Part::Blocks(span) => this.blocks(span),
+            }
+        }
+        this
+    }
+
+    /// A part that is read from blocks.
+    fn blocks(&mut self, span: Span) {
+        let (here, precise) = Seen::of(span, |visit| self.trace.scan_coverage(span, visit));
+        self.seen.add(&here);
+        self.sections.push(Section::Blocks(span, precise));
+    }
+
+    /// A part that is read from a digest.
+    fn totals(&mut self, place: Place) {
+        match self.trace.digest(&place, false) {
+            Some(digest) => {
+                self.seen.add(&digest.seen);
+                self.sections.push(Section::Digest(place));
+            }
+            None => self.blocks(place.span),
+        }
     }
 
     /// The exact and blocking stretches, within the window.
@@ -319,6 +352,28 @@ impl<'a, T: Trace> Walk<'a, T> {
         }
         gap(&mut cover, Span::new(done, self.window.end));
         cover
+    }
+}
+
+/// Parts of a stretch that is to be read from blocks: where digests hold nothing that passes the filter, its blocks need not be opened.
+fn pass_over<T: Trace>(trace: &T, span: Span, longest: u64, sessions: &mut Sessions<'_>, parts: &mut Vec<Part>) {
+    for part in trace.cover(span, longest) {
+        let blocks = match part {
+            Part::Blocks(span) => span,
+            Part::Digest(place) if trace.digest(&place, false).is_some_and(|d| !sessions.any_of(&d)) => {
+                parts.push(part);
+                continue;
+            }
+            Part::Digest(place) if place.span.len() > STRETCHES[0] => {
+                pass_over(trace, place.span, place.span.len() - 1, sessions, parts);
+                continue;
+            }
+            Part::Digest(place) => place.span,
+        };
+        match parts.last_mut() {
+            Some(Part::Blocks(last)) => last.end = blocks.end,
+            _ => parts.push(Part::Blocks(blocks)),
+        }
     }
 }
 

@@ -336,7 +336,7 @@ impl Dir {
         for entry in self.files.iter().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
             Self::watched(entry, &index).iter().filter(|b| b.span().touches(window)).for_each(|b| visit(b));
-            let groups = Self::groups(entry, &index, window);
+            let groups = self.groups(entry, &index, window);
             // Nobody breaks.
             let _ = self.each(entry, &index, &groups, depth, &mut |block| {
                 visit(block);
@@ -346,8 +346,15 @@ impl Dir {
     }
 
     /// Groups of a file that touch a window, in order.
-    fn groups(entry: &Entry, index: &Index, window: Span) -> Vec<Group> {
-        index.groups.iter().filter(|g| entry.shift(g.span).touches(window)).copied().collect()
+    fn groups(&self, entry: &Entry, index: &Index, window: Span) -> Vec<Group> {
+        let back = |ts: Ts| Ts(ts.0.saturating_add_signed(entry.offset.saturating_neg()));
+        let local = Span { start: back(window.start), end: back(window.end) };
+        index.near(&entry.file, local).unwrap_or_else(|_| {
+            entry.file.distrust();
+            let mut inner = self.inner();
+            inner.indexes.remove(&entry.id);
+            inner.index(entry).near(&entry.file, local).unwrap_or_default()
+        })
     }
 }
 
@@ -432,7 +439,7 @@ impl Trace for Dir {
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
         for entry in self.files.iter().rev().filter(|e| e.span().touches(window)) {
             let index = self.index(entry);
-            let mut groups = Self::groups(entry, &index, window);
+            let mut groups = self.groups(entry, &index, window);
             groups.sort_by_key(|g| std::cmp::Reverse((g.span.end, g.offset)));
             // The first ones are often enough.
             let (first, rest) = groups.split_at(groups.len().min(2));

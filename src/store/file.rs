@@ -1,4 +1,4 @@
-//! One trace file, finished or growing: its index, made of block headers alone, and single groups of blocks read from it.
+//! One trace file, finished or growing: its index, made of block headers alone or read from its end, and single groups of blocks read from it.
 //!
 //! A file of ours begins with a block that says so. In it a group counts only when its block of ours is there; in a file of another program every
 //! block of transitions or samples stands for itself.
@@ -22,28 +22,12 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Blocks in a file that are one [`Block`] of ours, or a block of names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
-    /// Where it begins.
-    pub offset: u64,
-    /// How many bytes it has.
-    pub len: u32,
-    /// What it is about, on the file's clock.
-    pub span: Span,
-    /// CRC32C of the header of its last block.
-    pub sum: u32,
-}
+mod stored;
 
-/// A digest in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Totals {
-    /// Where it is, and what it is about.
-    pub block: Group,
-    /// How many bytes of lengths stand right behind it.
-    pub lengths: u32,
-}
+pub use crate::trace::codec::index::{Group, Totals};
+pub use stored::touching;
 
 /// Something a file should have told and did not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +41,11 @@ pub struct Hole {
 /// What the block headers of a file say.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    /// Blocks with records, by start.
-    pub groups: Vec<Group>,
+    /// Blocks with records, by start, as far as headers were read; see [`Index::near`].
+    groups: Vec<Group>,
+    /// The same, where the file says it itself.
+    pages: Vec<stored::Page>,
+    extent: Option<Span>,
     /// Blocks with names, as they come.
     pub names: Vec<Group>,
     /// Digests, by start, of equal ones the longest first. They may be of time before the file.
@@ -87,6 +74,9 @@ impl Index {
 
     /// From the earliest start to the newest end.
     pub fn span(&self) -> Option<Span> {
+        if self.extent.is_some() {
+            return self.extent;
+        }
         let start = self.groups.first()?.span.start;
         Some(Span::new(start, self.groups.iter().map(|g| g.span.end).max()?))
     }
@@ -106,6 +96,8 @@ pub struct File {
     /// The newest time a look at its end finds.
     pub last: Ts,
     bytes: fs::File,
+    /// The index it holds is damaged.
+    distrusted: AtomicBool,
 }
 
 fn damaged(p: Problem) -> io::Error {
@@ -120,8 +112,8 @@ impl File {
         let mut head = vec![0; 4096.min(meta.len() as usize)];
         file.read_exact_at(&mut head, 0)?;
         let mut header = FileHeader::read(&head).map_err(damaged)?;
-        let mut this =
-            Self { path: path.to_owned(), header, note: None, inode: (meta.dev(), meta.ino()), last: header.clock.mono, bytes: file };
+        let (inode, last) = ((meta.dev(), meta.ino()), header.clock.mono);
+        let mut this = Self { path: path.to_owned(), header, note: None, inode, last, bytes: file, distrusted: AtomicBool::new(false) };
         let first = Frames(head.get(FILE_HEADER..).unwrap_or_default()).next();
         this.note = first.filter(|f| f.header.kind == kind::FILE).and_then(|f| notes::read_file(&f).ok());
         if let Some(note) = &this.note {
@@ -160,7 +152,11 @@ impl File {
 
     /// How far the records of a finished file reach, without an index: its footer says where the last blocks are.
     pub fn reach(&self) -> Option<Ts> {
-        let (_, entries) = self.footer(self.len())?;
+        let len = self.len();
+        if let Some((stored, _)) = self.note.as_ref().and_then(|_| self.stored(len)) {
+            return Some(stored.extent.map_or(self.last, |e| e.end));
+        }
+        let (_, entries) = self.footer(len)?;
         let header = |offset: u64| BlockHeader::read(&self.read(offset, BLOCK_HEADER as u32).ok()?);
         // Blocks of two kinds overlap: the newest time is in one of the last.
         // In a file of ours, what the block of ours says: a mark may stand behind the records it belongs to.
@@ -174,9 +170,26 @@ impl File {
         Ok(bytes)
     }
 
-    /// Reads on in the headers of blocks from where `index` ends.
+    fn read_into(&self, bytes: &mut [u8], offset: u64) -> Option<()> {
+        self.bytes.read_exact_at(bytes, offset).ok()
+    }
+
+    /// The index it holds turned out to be damaged: headers are read from now on.
+    pub fn distrust(&self) {
+        self.distrusted.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads on in the headers of blocks from where `index` ends; of a finished file that was not begun yet, the index it holds.
     pub fn index(&self, index: &mut Index) {
         let len = self.len();
+        if index.end == 0
+            && self.note.is_some()
+            && !self.distrusted.load(Ordering::Relaxed)
+            && let Some(stored) = self.stored_index(len)
+        {
+            *index = stored;
+            return;
+        }
         let footer = self.footer(len);
         let end = footer.as_ref().map_or(len, |f| f.0);
         if len < index.end {
@@ -225,7 +238,7 @@ impl File {
 
     fn take(&self, index: &mut Index, offset: u64, header: BlockHeader, next: u64) {
         let (len, sum) = ((next - offset) as u32, crc32c::crc32c(&header.write()));
-        if header.kind != kind::DIGEST && header.kind != kind::LENGTHS {
+        if !matches!(header.kind, kind::DIGEST | kind::LENGTHS | kind::INDEX | kind::GROUPS) {
             index.newest = index.newest.max(header.last);
         }
         match header.kind {
@@ -256,7 +269,7 @@ impl File {
                 }
                 match other {
                     kind::NAMES => index.names.push(whole),
-                    kind::DIGEST => index.digests.push(Totals { block: whole, lengths: 0 }),
+                    kind::DIGEST => index.digests.push(Totals { block: whole, ..Totals::default() }),
                     kind::LENGTHS => match index.digests.last_mut() {
                         Some(d) if d.block.offset + u64::from(d.block.len) == offset => d.lengths = len,
                         _ => {}

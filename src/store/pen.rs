@@ -334,6 +334,11 @@ impl Pen {
             }
             append(&mut page, &out, &mut self.status, |_, _| {})?;
         }
+        if let Ok(file) = super::file::File::open(&page.path)
+            && file.len() == page.end
+        {
+            append(&mut page, &file.index_blocks(), &mut self.status, |_, _| {})?;
+        }
         page.file.write_all_at(&footer(&page.blocks), page.end)?;
         page.file.sync_all()?;
         self.status.files += 1;

@@ -117,8 +117,15 @@ fn settle(dir: &Path, current: &Path, access: Access, zone: &TimeZone, now_unix:
     if !has_footer(&file, len, end) {
         cut = len - end;
         file.set_len(end)?;
-        let index: Vec<(Ts, u64)> = blocks.iter().map(|(first, offset, _)| (*first, *offset)).collect();
-        file.write_all_at(&footer(&index), end)?;
+        let mut index: Vec<(Ts, u64)> = blocks.iter().map(|(first, offset, _)| (*first, *offset)).collect();
+        let contents = super::file::File::open(current).map(|f| f.index_blocks()).unwrap_or_default();
+        let mut at = end;
+        for block in Frames(&contents) {
+            index.push((block.header.first, at));
+            at += block.bytes.len() as u64;
+        }
+        file.write_all_at(&contents, end)?;
+        file.write_all_at(&footer(&index), at)?;
     }
     file.sync_all()?;
     let path = finish(dir, current, &hour(header.clock.wall_ns, zone))?;

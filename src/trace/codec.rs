@@ -12,6 +12,7 @@ pub mod encoder;
 pub mod foreign;
 pub mod frame;
 pub mod header;
+pub mod index;
 pub mod notes;
 pub mod records;
 mod squeeze;
@@ -38,6 +39,10 @@ pub mod kind {
     pub const DIGEST: u16 = 8;
     /// How long the waits were that a digest right before it counts.
     pub const LENGTHS: u16 = 9;
+    /// What a finished file holds and where: its last block.
+    pub const INDEX: u16 = 10;
+    /// A page of the index: where groups of blocks are.
+    pub const GROUPS: u16 = 11;
 }
 
 /// Why bytes could not be read.

@@ -58,11 +58,17 @@ pub type Ended = (u64, u32, u32, u64, i64, Option<u64>);
 pub fn transitions(file: &mut Vec<u8>, version: u16, rows: &[Ended]) {
     let mut c = Vec::new();
     let last = times(&mut c, rows.iter().map(|r| r.0));
-    rows.iter().for_each(|r| c.extend(r.1.to_le_bytes()));
-    rows.iter().for_each(|r| c.extend(r.2.to_le_bytes()));
+    for r in rows {
+        c.extend(r.1.to_le_bytes());
+    }
+    for r in rows {
+        c.extend(r.2.to_le_bytes());
+    }
     rows.iter().for_each(|_| c.extend([0; 4]));
     rows.iter().for_each(|r| uleb(&mut c, r.3));
-    rows.iter().for_each(|r| c.extend(r.4.to_le_bytes()));
+    for r in rows {
+        c.extend(r.4.to_le_bytes());
+    }
     if version >= 3 {
         rows.iter().for_each(|r| uleb(&mut c, r.5.unwrap_or(u64::MAX)));
     }
@@ -73,9 +79,15 @@ pub fn transitions(file: &mut Vec<u8>, version: u16, rows: &[Ended]) {
 pub fn samples(file: &mut Vec<u8>, period: u64, rows: &[(u64, u32, u32, i64)]) {
     let mut c = Vec::new();
     let last = times(&mut c, rows.iter().map(|r| r.0));
-    rows.iter().for_each(|r| c.extend(r.1.to_le_bytes()));
-    rows.iter().for_each(|r| c.extend(r.2.to_le_bytes()));
-    rows.iter().for_each(|r| c.extend(r.3.to_le_bytes()));
+    for r in rows {
+        c.extend(r.1.to_le_bytes());
+    }
+    for r in rows {
+        c.extend(r.2.to_le_bytes());
+    }
+    for r in rows {
+        c.extend(r.3.to_le_bytes());
+    }
     block(file, rows[0].0, last, rows.len() as u32, 1, period, &c);
 }
 

@@ -80,9 +80,18 @@ impl Digester {
     }
 
     /// The next stretch, if it is time.
-    fn stretch(&self, all: bool) -> Option<Span> {
-        let first = || self.written.iter().map(|w| w.span.start).min();
-        let start = self.next.or_else(first)?;
+    fn stretch(&mut self, all: bool) -> Option<Span> {
+        let start = if let Some(next) = self.next {
+            next
+        } else {
+            let first = self.written.iter().map(|w| w.span.start).min()?;
+            // What comes late may begin before.
+            if !all && first + LAG > self.newest {
+                return None;
+            }
+            self.stand(first);
+            *self.next.insert(first)
+        };
         let whole = Span::new(start, cell(SHORTEST, start + 1).end);
         if all {
             let rest = Span::new(start, whole.end.min(self.newest));
@@ -95,8 +104,14 @@ impl Digester {
     fn skip(&mut self, span: Span) {
         let rest = self.written.iter().filter(|w| w.span.end > span.end).map(|w| w.span.start).min();
         let to = rest.map_or(span.end, |at| cell(SHORTEST, at.max(span.end)).start.max(span.end));
-        self.commands.pass(Span::new(span.start, to), &Precise::default(), |_| {}, |_| {});
+        self.stand(to);
         self.next = Some(to);
+    }
+
+    /// Takes executions to an instant up to which nothing was watched.
+    fn stand(&mut self, at: Ts) {
+        let blocks = || self.written.iter().filter_map(|w| w.block.as_ref());
+        self.commands.pass(Span::new(self.commands.now(), at), &Precise::default(), |visit| blocks().for_each(visit), |_| {});
     }
 
     /// Adds a digest to the sum of a length; a sum that is whole then goes into that of the next length.

@@ -207,7 +207,9 @@ mod tests {
         r.end().unwrap();
         let mut w = Writer::default();
         let all: Vec<u64> = (0..64).flat_map(|bit| [1u64 << bit, (1u64 << bit) - 1, u64::MAX >> bit]).collect();
-        all.iter().for_each(|v| w.uleb(*v));
+        for v in &all {
+            w.uleb(*v);
+        }
         let (mut r, mut read) = (Reader(&w.0), vec![5]);
         r.ulebs_into(all.len(), &mut read).unwrap();
         assert_eq!(read.split_off(1), all);

@@ -204,7 +204,9 @@ fn by_session(c: &Columns, records: &[(Ts, Source)]) -> Vec<Vec<(Ts, Source)>> {
     let mut mixed: Vec<(Ts, Source)> = few.into_iter().chain(rest).flatten().collect();
     mixed.sort_by_key(|r| r.0);
     let mut blocks: Vec<Vec<(Ts, Source)>> = mixed.chunks(MOST_RECORDS as usize).map(<[_]>::to_vec).collect();
-    apart.iter().for_each(|list| blocks.extend(list.chunks(AT_ONCE).map(<[_]>::to_vec)));
+    for list in &apart {
+        blocks.extend(list.chunks(AT_ONCE).map(<[_]>::to_vec));
+    }
     blocks.sort_by_key(|b| b.first().map(|r| r.0));
     blocks
 }

@@ -205,7 +205,7 @@ mod tests {
             };
             (0..n).map(|_| next()).collect()
         };
-        assert!(compress(&[7; 100_000]).len() < 500);
+        assert!(compress(&vec![7; 100_000]).len() < 500);
         let (once, between) = (random(3_000), random(50_000));
         let all = [&once[..], &between, &once].concat();
         back(&all);
