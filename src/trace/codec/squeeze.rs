@@ -114,7 +114,7 @@ fn choose(found: &mut [Match]) {
         let of = |at: usize| price.get(at).copied().unwrap_or(0);
         let mut best = (of(i + 1) + 1, 0);
         let len = m.len as usize;
-        for l in (LEAST..=len).rev().take(ENOUGH) {
+        for l in (LEAST..=len).rev().take(8) {
             let more = if l < LEAST + 15 { 0 } else { (l - LEAST - 15) as u32 / 255 + 1 };
             let whole = of(i + l) + 3 + more;
             if whole < best.0 {
