@@ -24,10 +24,10 @@ fn told(dir: &Path, window: Span) -> Vec<(String, u64)> {
         match answer.body {
             Body::TimeModel(model) => all.extend(model.rows.into_iter().map(|r| (format!("model {}", r.name), r.time_ns))),
             Body::Events { events } => {
-                all.extend(events.into_iter().map(|e| (format!("{} {:?} {}", e.name, e.waits, e.samples), e.time_ns)))
+                all.extend(events.into_iter().map(|e| (format!("{} {:?} {}", e.name, e.waits, e.samples), e.time_ns)));
             }
             Body::Sessions { sessions } => {
-                all.extend(sessions.into_iter().map(|s| (format!("process {} {}", s.who.pid, s.who.kind.name()), s.time_ns)))
+                all.extend(sessions.into_iter().map(|s| (format!("process {} {}", s.who.pid, s.who.kind.name()), s.time_ns)));
             }
             Body::Queries { queries } => all.extend(queries.into_iter().map(|q| (format!("query {}", q.sql.query), q.time_ns))),
             other => panic!("{other:?}"),

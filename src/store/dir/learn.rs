@@ -54,7 +54,9 @@ impl Dir {
             self.catalog.learn(one);
             if versions {
                 let others: Vec<News> = self.other_names().collect();
-                others.into_iter().for_each(|other| self.catalog.learn(other));
+                for other in others {
+                    self.catalog.learn(other);
+                }
             }
         }
         self.learned = wanted;
