@@ -16,7 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Of capture only its words, see below.
     ("session", &["session", "analysis", "capture", "trace"]),
     ("render", &["render", "analysis", "show", "trace"]),
-    ("ui", &["ui", "session", "analysis", "show", "trace"]),
+    ("ui", &["ui", "session", "analysis", "show", "trace", "when"]),
+    ("when", &["when"]),
     ("cli", &[]),
     ("config", &["config", "cli"]),
     ("demo", &["demo"]),
