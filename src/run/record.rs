@@ -94,6 +94,10 @@ impl Herald {
                 (self.same, self.said) = (1, vec![why.clone()]);
                 lines.push(why.clone());
             }
+            // Away between two accounts: a crash of a small server takes no longer.
+            (Link::Attached, Link::Attached) if health.attachments > last.attachments => {
+                lines.push("the server restarted and is back".to_owned());
+            }
             _ => {}
         }
         if let Some(why) = health.window_error.as_ref().filter(|why| last.window_error.as_ref() != Some(*why)) {

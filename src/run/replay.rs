@@ -9,7 +9,7 @@ use crate::render::{Renderer, Scope};
 use crate::session::recorded::Recorded;
 use crate::trace::clock::{SECOND, Span, Ts};
 use crate::when;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use jiff::tz::TimeZone;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
@@ -45,6 +45,9 @@ pub fn range((from, to): (Option<&str>, Option<&str>), zone: &TimeZone, recorded
     let start = from.map(|text| read("--from", text)).transpose()?;
     let end = to.map(|text| read("--to", text)).transpose()?;
     let span = Span { start: start.unwrap_or(extent.start), end: end.unwrap_or(extent.end) };
+    if from.or(to).is_none() && span.is_empty() {
+        bail!("the recording holds one moment so far and no stretch of time: try again in a second");
+    }
     if span.end <= span.start {
         let at = |ts: Ts| crate::show::moment(i64::try_from(ts.0).unwrap_or(i64::MAX), zone);
         let why = match (from, to) {

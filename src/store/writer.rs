@@ -14,8 +14,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Batches that may wait: at four a second, a disk may stand still for half a minute.
 const QUEUE: usize = 128;
-/// What came is written after this at the latest: together with the quarter of a second that capture keeps it, it is on disk within one.
-const PATIENCE: Duration = Duration::from_millis(400);
+/// What came is written after this at the latest: together with the quarter of a second that capture keeps it, it is on disk within half a second, and within
+/// one on a machine that has better things to do.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// So many rows are written at once.
 const ROWS: usize = 32 << 10;
 /// How often it is looked for what is too old or too much.

@@ -59,7 +59,7 @@ fn a_killed_daemon_loses_less_than_a_second_and_nothing_older() {
     server.pgbench(&["-i", "-q", "-s", "2"]).finish();
     let load = server.pgbench(&["-n", "-c", "4", "-j", "1", "-T", "3600"]);
     let dir = TempDir::new().unwrap();
-    let (mut worst, mut fixed) = (0, None);
+    let (mut losses, mut fixed) = (Vec::new(), None);
     for (n, moment) in (0..kills()).zip(moments()) {
         let mode: &[&str] = match n % 4 {
             1 => &["--mode", "blocking"],
@@ -82,8 +82,7 @@ fn a_killed_daemon_loses_less_than_a_second_and_nothing_older() {
         assert_eq!(disk.skipped(), []);
         let extent = disk.extent().unwrap();
         let last = extent.end.0;
-        worst = worst.max(at.saturating_sub(last));
-        assert!(last + SECOND > at, "kill {n}: {} ms were lost", (at - last) / MILLI);
+        losses.push((at.saturating_sub(last) / MILLI, n));
         // The first window has the answers it had, whatever was killed and finished since. Wall clocks are corrected: it lies where the recording begins.
         let (length, before) = fixed.get_or_insert_with(|| (extent.len(), told(dir.path(), Span::new(extent.start, extent.end))));
         let after = told(dir.path(), Span::new(extent.start, extent.start + *length));
@@ -93,7 +92,10 @@ fn a_killed_daemon_loses_less_than_a_second_and_nothing_older() {
         }
     }
     drop(load);
-    println!("{} kills: at most {} ms were lost", kills(), worst / MILLI);
+    losses.sort_unstable();
+    let (worst, n) = losses[losses.len() - 1];
+    println!("{} kills: half of them lost at most {} ms, all at most {worst} ms (kill {n})", losses.len(), losses[losses.len() / 2].0);
+    assert!(worst < 1_000, "lost milliseconds, and by which kill: {losses:?}");
 }
 
 /// Ten seconds at 100 Hz with a new file four times, then its end: no tick is missing.

@@ -50,7 +50,7 @@ fn an_upgrade_in_place_goes_on_in_the_same_directory() {
     let mut command = new.account().command(cache.join("servers/17/bin/postgres"));
     let postmaster = ByHand(command.arg("-D").arg(&pgdata).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     assert!(wait_until(Duration::from_secs(60), || new.try_connect("postgres", "postgres").is_ok()), "the new server did not start");
-    until("the server is back", || daemon.times("the server is back") == 1);
+    until("the server is back", || daemon.times("is back") == 1);
     let second = new.session(sleep);
     until("the sleep is recorded", || {
         let end = Ts(newest(dir.path()));

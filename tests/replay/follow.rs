@@ -12,7 +12,7 @@ use tempfile::TempDir;
 fn a_growing_recording_is_followed_and_its_end_is_the_end() {
     let dir = TempDir::new().unwrap();
     let daemon = Daemon::start(dir.path(), &["--script", &scenario("mix")]);
-    until("something is recorded", || open(dir.path()).extent().is_some());
+    until("something is recorded", || open(dir.path()).extent().is_some_and(|e| !e.is_empty()));
     let dump = crate::binary::prints(&["dump", path(&dir)]);
     assert!(dump.contains("1 files") && dump.contains(", being recorded"), "{dump}");
     let mut replay = program();

@@ -122,6 +122,7 @@ fn whatever_made_a_file_it_is_for_the_group_alone() {
     only_the_group_reads(&dir, gid, &sidecars);
     daemon.signal("HUP");
     until("another file was begun", || traces(&dir).iter().filter(|n| n.ends_with(".lz4") || *n == "current.trace").count() == 2);
+    until("it holds something", || dir.join("current.trace.meta").exists());
     only_the_group_reads(&dir, gid, &[".trace.lz4"]);
     daemon.kill();
     // Somebody changed modes meanwhile, and the next recorder sees only what it may.
