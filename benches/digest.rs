@@ -84,7 +84,7 @@ impl Random {
     }
 }
 
-/// Transitions from which on they are told as four times as long, so that 130 million take more than an hour; and are not read row by row.
+/// Transitions from which on they are told as four times as long, so that 110 million take more than an hour; and are not read row by row.
 const MANY: u64 = 50_000_000;
 
 /// 32 sessions without a rest between waits of 20 to 520 µs, in 8 queries; an execution every 64 transitions.
@@ -108,7 +108,7 @@ fn exact(dir: &Path, total: u64) -> (u64, Duration) {
                 let length = (20_000 + random.below(500_000)) * if total > MANY { 4 } else { 1 };
                 let cpu_ns = if event == 0 { length - random.below(9_000) } else { random.below(3_000) };
                 let span = Span::new(Ts(at[id as usize]), Ts(at[id as usize] + length));
-                if n % 64 == 0 {
+                if n.is_multiple_of(64) {
                     let mark = |at, edge, query| Mark { at, session, query, edge, inferred: false };
                     made.mark(mark(span.start, Edge::End, QueryId::NONE));
                     made.mark(mark(span.start, Edge::Begin, query));

@@ -1,5 +1,6 @@
 //! Digests: what is answered from them is what is answered from the rows, to the nanosecond, whatever was recorded and however time is cut.
 
+#![allow(clippy::needless_for_each, reason = "one column a line")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use jiff::tz::TimeZone;
@@ -21,6 +22,7 @@ use pg_wait_tracer::trace::codec::frame::{Framed, Frames};
 use pg_wait_tracer::trace::codec::kind;
 use pg_wait_tracer::trace::digest::{Commands, Digest, Part, Place};
 use pg_wait_tracer::trace::health::Health;
+use pg_wait_tracer::trace::lengths::Counted;
 use pg_wait_tracer::trace::recent::{Batch, Recent};
 use pg_wait_tracer::trace::record::{Detail, Fidelity, QueryId, Record, SessionId, State};
 use pg_wait_tracer::trace::wait::WaitEvent;
@@ -88,7 +90,7 @@ fn watch(from: u64, to: u64) -> impl Strategy<Value = Option<Watch>> {
 fn story() -> impl Strategy<Value = Story> {
     let seen = prop::option::weighted(0.85, (0..EVENTS.len(), 0..STATES.len(), 0..3i64));
     let look = (1..60u64, prop::bool::weighted(0.1), prop::bool::weighted(0.1), prop::collection::vec(seen, KINDS.len()));
-    let middle = (BEGIN + END) / 2;
+    let middle = BEGIN + (END - BEGIN) / 2;
     let seals = prop::collection::vec(BEGIN..END, 0..9);
     (prop::collection::vec(look, 1..50), watch(BEGIN, middle), watch(middle + 2, END), seals).prop_map(|(looks, a, b, mut seals)| {
         seals.sort_unstable();
@@ -233,8 +235,8 @@ impl Trace for Digested {
         self.used.set(self.used.get() + 1);
         let mut digest = Digest::clone(digest);
         if !lengths {
-            digest.rows.iter_mut().for_each(|r| r.lengths = Default::default());
-            digest.executions.iter_mut().for_each(|e| e.lengths = Default::default());
+            digest.rows.iter_mut().for_each(|r| r.lengths = Counted::default());
+            digest.executions.iter_mut().for_each(|e| e.lengths = Counted::default());
         }
         Some(Arc::new(digest))
     }
@@ -364,8 +366,8 @@ proptest! {
         let whole = Ok((digest.clone(), made));
         prop_assert_eq!(&read_digest(&frames[0], frames.get(1)), &whole);
         digest.lengths = false;
-        digest.rows.iter_mut().for_each(|r| r.lengths = Default::default());
-        digest.executions.iter_mut().for_each(|e| e.lengths = Default::default());
+        digest.rows.iter_mut().for_each(|r| r.lengths = Counted::default());
+        digest.executions.iter_mut().for_each(|e| e.lengths = Counted::default());
         prop_assert_eq!(read_digest(&frames[0], None), Ok((digest.clone(), made)));
         let mut wrong = bytes.clone();
         wrong[at.index(bytes.len())] ^= 16;
@@ -495,7 +497,7 @@ fn a_recording_of_every_scenario_is_answered_the_same_with_digests_and_without()
             disk.cover(extent, u64::MAX).into_iter().filter_map(|p| if let Part::Blocks(s) = p { Some(s) } else { None }).collect();
         let mut rows = 0;
         rest.iter().for_each(|s| disk.scan(*s, &mut |b| rows += b.records().filter(|r| r.span.meets(*s)).count()));
-        assert!(rows == 0 && (ns > 0 || extent.len() == 0), "{name}: {n} digests of {ns} ns of {extent:?}, {rest:?}");
+        assert!(rows == 0 && (ns > 0 || extent.is_empty()), "{name}: {n} digests of {ns} ns of {extent:?}, {rest:?}");
     }
     assert!(most > 2);
 }
