@@ -88,7 +88,7 @@ const BASE: u64 = 5_000 * SECOND;
 fn sampled(r: &mut Random) -> Option<Block> {
     let mut b = Builder::default();
     let mut at = BASE + r.next() % SECOND;
-    for _ in 0..1 + r.below(30) {
+    for _ in 0..=r.below(30) {
         let elapsed = 1 + r.next() % 20_000_000;
         at += elapsed;
         b.tick(Ts(at), if r.one_in(9) { 0 } else { elapsed });
@@ -104,7 +104,7 @@ fn intervals(r: &mut Random) -> Vec<Block> {
     let mut made = Intervals::default();
     made.begin(*r.pick(&[Fidelity::Exact, Fidelity::Blocking]));
     let end = BASE + SECOND;
-    for s in 0..1 + r.below(5) as u32 {
+    for s in 0..=(r.below(5) as u32) {
         let mut at = BASE + r.next() % 1_000;
         // Enough for blocks of their own, now and then.
         let most = if r.one_in(4) { 300 } else { 20 };
@@ -166,7 +166,7 @@ fn valid(r: &mut Random, written: &mut HashSet<u64>) -> Vec<u8> {
     let news: Vec<News> = (0..6).map(|id| News::Session(SessionId(id), Box::new(session(id)))).collect();
     notes::write_names(&mut out, Ts(BASE), &news);
     let mut encoder = Encoder::default();
-    for _ in 0..1 + r.below(4) {
+    for _ in 0..=r.below(4) {
         let blocks = if r.one_in(2) { sampled(r).into_iter().collect() } else { intervals(r) };
         for block in blocks {
             written.insert(print(&block));
@@ -236,7 +236,7 @@ fn shuffle(r: &mut Random, file: &mut Vec<u8>, other: &[u8]) {
     if all.is_empty() || strange.is_empty() {
         return;
     }
-    for _ in 0..1 + r.below(3) {
+    for _ in 0..=r.below(3) {
         let (i, j) = (r.below(all.len()), r.below(all.len()));
         match r.below(4) {
             0 => all.swap(i, j),

@@ -263,11 +263,14 @@ impl Sampler {
         self.health.link = waiting(why);
         self.away += 1;
         // The search looks at every process of the machine: less often when the server stays away.
-        self.phase = Phase::Away { retry: now + match self.away {
-            0..50 => RETRY_EVERY,
-            50..100 => 5 * RETRY_EVERY,
-            _ => 20 * RETRY_EVERY,
-        } };
+        self.phase = Phase::Away {
+            retry: now
+                + match self.away {
+                    0..50 => RETRY_EVERY,
+                    50..100 => 5 * RETRY_EVERY,
+                    _ => 20 * RETRY_EVERY,
+                },
+        };
     }
 
     fn tick(&mut self, now: Ts, feed: &mut Feed) {

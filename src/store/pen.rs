@@ -8,7 +8,7 @@ use super::lock::Lock;
 use super::names as paths;
 use super::recover::{self, Found, finish, hour, which_hour};
 use crate::trace::block::Block;
-use crate::trace::catalog::Catalog;
+use crate::trace::catalog::{Catalog, News};
 use crate::trace::clock::{Clock, SECOND, Span, Ts};
 use crate::trace::codec::digest::write_digest;
 use crate::trace::codec::encoder::Encoder;
@@ -141,6 +141,11 @@ impl Pen {
 
     /// Takes in what capture handed over. Nothing is written yet.
     pub fn absorb(&mut self, batch: Batch) {
+        let major = self.catalog.server.major;
+        if batch.news.iter().any(|n| matches!(n, News::Server(s) if s.major != major)) {
+            // What waits is of the version before.
+            self.flush();
+        }
         for news in batch.news {
             self.fresh.note(&news);
             self.beside.note(&news);
@@ -326,13 +331,15 @@ impl Pen {
             notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
         }
         append(&mut page, &out, &mut self.status, |header, sum| self.digester.wrote(own_span(header), sum, None))?;
-        if !rename {
-            // The recording ends: nothing comes late any more.
+        let upgraded = page.major != self.catalog.server.major;
+        if !rename || upgraded {
+            // The recording, or the server's version, ends: nothing comes late any more. Numbers of events are of one version in each file.
             let mut out = Vec::new();
             for (digest, made) in self.digester.take(true) {
                 write_digest(&mut out, &digest, made);
             }
             append(&mut page, &out, &mut self.status, |_, _| {})?;
+            self.digester = digester::Digester::default();
         }
         if let Ok(file) = super::file::File::open(&page.path)
             && file.len() == page.end

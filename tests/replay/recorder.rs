@@ -17,7 +17,7 @@ fn daemon(dir: &Path, more: &[&str]) -> Daemon {
 
 /// Nanoseconds recorded; 0: nothing yet.
 fn length(dir: &Path) -> u64 {
-    Dir::open(dir, pg_wait_tracer::store::dir::Options::default()).ok().and_then(|d| d.extent()).map_or(0, |e| e.len())
+    Dir::open(dir, pg_wait_tracer::store::dir::Options::default()).ok().and_then(|d| d.extent()).map_or(0, Span::len)
 }
 
 fn ticks(dir: &Path) -> Vec<Ts> {

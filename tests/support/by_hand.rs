@@ -64,13 +64,19 @@ pub fn transitions(file: &mut Vec<u8>, version: u16, rows: &[Ended]) {
     for r in rows {
         c.extend(r.2.to_le_bytes());
     }
-    rows.iter().for_each(|_| c.extend([0; 4]));
-    rows.iter().for_each(|r| uleb(&mut c, r.3));
+    for _ in rows {
+        c.extend([0; 4]);
+    }
+    for r in rows {
+        uleb(&mut c, r.3);
+    }
     for r in rows {
         c.extend(r.4.to_le_bytes());
     }
     if version >= 3 {
-        rows.iter().for_each(|r| uleb(&mut c, r.5.unwrap_or(u64::MAX)));
+        for r in rows {
+            uleb(&mut c, r.5.unwrap_or(u64::MAX));
+        }
     }
     block(file, rows[0].0, last, rows.len() as u32, 0, 0, &c);
 }

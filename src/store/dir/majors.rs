@@ -1,7 +1,7 @@
 //! A directory whose server was upgraded: the same wait event has other numbers in other major versions, and one number other names. Everything read from it
 //! uses the numbers of its newest version; events that version does not have get numbers of their own.
 
-use super::{Dir, Entry};
+use super::{Dir, Entry, digests};
 use crate::store::sidecars;
 use crate::trace::block::Block;
 use crate::trace::catalog::{EventNames, News};
@@ -97,7 +97,10 @@ impl Dir {
             self.majors = majors;
             self.learned.clear();
             let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-            self.files.iter().for_each(|e| inner.forget_blocks(e.id));
+            for entry in &self.files {
+                inner.forget_blocks(entry.id);
+            }
+            inner.shelf = digests::Shelf::default();
         }
     }
 
