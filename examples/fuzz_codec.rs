@@ -246,7 +246,9 @@ fn shuffle(r: &mut Random, file: &mut Vec<u8>, other: &[u8]) {
         }
     }
     file.truncate(FILE_HEADER);
-    all.iter().for_each(|b| file.extend_from_slice(b));
+    for b in &all {
+        file.extend_from_slice(b);
+    }
     if r.one_in(2) {
         finish(file);
     }
@@ -266,7 +268,7 @@ fn deep(r: &mut Random, file: &mut Vec<u8>) {
         let mut header = f.header;
         if hit && r.one_in(3) {
             match r.below(5) {
-                0 => header.count = (header.count as i64 + r.below(5) as i64 - 2).clamp(1, 4096) as u32,
+                0 => header.count = (i64::from(header.count) + r.below(5) as i64 - 2).clamp(1, 4096) as u32,
                 1 => header.first = Ts(*r.pick(&[0, 1, u64::MAX, BASE, u64::MAX / 2])),
                 2 => header.last = Ts(*r.pick(&[0, 1, u64::MAX, BASE, u64::MAX / 2])),
                 3 => header.period = *r.pick(&[0, 1, u64::MAX, SECOND]),
@@ -278,7 +280,9 @@ fn deep(r: &mut Random, file: &mut Vec<u8>) {
             content = content.get(4..content.len().saturating_sub(4)).unwrap_or_default().to_vec();
         }
         if hit {
-            (0..1 + r.below(3)).for_each(|_| scramble(r, &mut content, &[]));
+            for _ in 0..=r.below(3) {
+                scramble(r, &mut content, &[]);
+            }
         }
         if own {
             let span = if hit { own_span(&header) } else { own_span(&f.header) };
@@ -385,11 +389,15 @@ fn run(seed: u64, pool: &Pool, dir: &Path) -> Result<(), String> {
     let other = r.pick(&pool.files);
     let repaired = r.one_in(2);
     if repaired {
-        (0..1 + r.below(2)).for_each(|_| deep(&mut r, &mut file));
+        for _ in 0..=r.below(2) {
+            deep(&mut r, &mut file);
+        }
     } else if r.one_in(3) {
         shuffle(&mut r, &mut file, other);
     } else {
-        (0..1 + r.below(4)).for_each(|_| scramble(&mut r, &mut file, other));
+        for _ in 0..=r.below(4) {
+            scramble(&mut r, &mut file, other);
+        }
     }
     // Another program's: without our blocks.
     let stripped = r.one_in(8);
@@ -457,7 +465,7 @@ fn main() {
     let (mut done, mut findings) = (0u64, 0u64);
     loop {
         let seed = first.wrapping_add(done);
-        if done > 0 && seed & 0xFFF == 0 {
+        if done > 0 && seed.trailing_zeros() >= 12 {
             files = pool(seed >> 12);
         }
         SEED.store(seed, Relaxed);

@@ -1,5 +1,11 @@
 //! Recordings looked at through the binary: replay and dump say what was recorded, of any stretch, and what is not there. No server, no root.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::case_sensitive_file_extension_comparisons,
+    clippy::needless_for_each,
+    clippy::format_collect,
+    reason = "names are our own; one line each"
+)]
 
 #[path = "support/binary.rs"]
 mod binary;
