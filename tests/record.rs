@@ -18,7 +18,7 @@ use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::block::{Block, Builder};
 use pg_wait_tracer::trace::catalog::{News, Session};
 use pg_wait_tracer::trace::clock::{Clock, MILLI, SECOND, Span, Ts, Window};
-use pg_wait_tracer::trace::health::Health;
+use pg_wait_tracer::trace::health::{Health, Link};
 use pg_wait_tracer::trace::recent::{Batch, Recent};
 use pg_wait_tracer::trace::record::{QueryId, SessionId, State};
 use pg_wait_tracer::trace::wait::WaitEvent;
@@ -198,6 +198,42 @@ fn a_storm_is_counted_and_never_waited_for() {
 }
 
 /// A recorder that is killed leaves what it had written, torn anywhere.
+#[test]
+fn while_there_is_nothing_to_record_the_recorder_says_how_it_stands() {
+    let dir = TempDir::new().unwrap();
+    let mut pen = Pen::new(settings(dir.path())).unwrap();
+    let first = quarter(1_000 * SECOND, 1_000 * SECOND as i64, 3, false);
+    let away = |seconds: u64| {
+        let clock = Clock { mono: Ts(first.clock.mono.0 + seconds * SECOND), wall_ns: first.clock.wall_ns + (seconds * SECOND) as i64 };
+        let health = Health { link: Link::Waiting { why: "the server stopped".into() }, ..Health::default() };
+        Batch { clock, health, ..Batch::default() }
+    };
+    pen.absorb(first.clone());
+    pen.flush();
+    let written = pen.status().bytes;
+    // Not each time, but every ten seconds.
+    pen.absorb(away(5));
+    assert!(!pen.has_work());
+    pen.absorb(away(12));
+    assert!(pen.is_empty() && pen.has_work());
+    pen.flush();
+    assert!(!pen.has_work() && pen.status().bytes > written && pen.status().bytes < written + 2_000);
+    let extent = open(dir.path()).extent().unwrap();
+    let health = open(dir.path()).health().clone();
+    assert_eq!(health.link, Link::Waiting { why: "the server stopped".into() });
+    // The records go on behind it, and the file is whole.
+    pen.absorb(quarter(1_020 * SECOND, 1_020 * SECOND as i64, 3, false));
+    assert_eq!(pen.close().error, None);
+    let dir = open(dir.path());
+    assert!(
+        dir.holes(ALL).is_empty() && dir.extent().unwrap().end > extent.end && rows(&dir) == 150,
+        "{:?} {:?} {extent:?} {}",
+        dir.holes(ALL),
+        dir.extent(),
+        rows(&dir)
+    );
+}
+
 #[test]
 fn a_torn_file_is_finished_with_everything_that_was_whole() {
     let dir = TempDir::new().unwrap();

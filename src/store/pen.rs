@@ -96,6 +96,8 @@ const MOST_BLOCKS: usize = 1 << 20;
 const STEP: u64 = 2 * SECOND;
 /// How often the recorder's account is written.
 const ACCOUNT: u64 = 10 * SECOND;
+/// The same while an exact or blocking window is open.
+const ACCOUNT_OPEN: u64 = SECOND;
 /// Rows of intervals in one block.
 const ROWS: usize = 16 << 10;
 
@@ -183,9 +185,23 @@ impl Pen {
         &self.status
     }
 
+    fn account_every(&self) -> u64 {
+        if self.health.window.as_ref().is_some_and(|w| w.open) { ACCOUNT_OPEN } else { ACCOUNT }
+    }
+
+    /// Whether there is anything to write: what waits, or, while there is nothing to record, that the recorder is there and how it stands.
+    pub fn has_work(&self) -> bool {
+        !self.is_empty() || self.page.as_ref().is_some_and(|p| self.clock.mono.since(p.accounted) >= ACCOUNT)
+    }
+
     /// Writes everything that waits. An error is in the status afterwards, and what waited is lost.
     pub fn flush(&mut self) {
         if self.is_empty() {
+            if self.has_work()
+                && let Err(e) = self.account()
+            {
+                self.failed("the recorder's account was not written", &e);
+            }
             return;
         }
         let waiting = std::mem::take(&mut self.waiting);
@@ -202,6 +218,17 @@ impl Pen {
                 self.lost(Gap { span, records: waiting.rows as u64, why });
             }
         }
+    }
+
+    /// Writes only how the recorder stands: the server is away.
+    fn account(&mut self) -> io::Result<()> {
+        let Some(page) = &mut self.page else { return Ok(()) };
+        page.accounted = self.clock.mono;
+        let mut out = Vec::new();
+        notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
+        append(page, &out, &mut self.status, |_, _| {}).inspect_err(|_| {
+            page.file.set_len(page.end).ok();
+        })
     }
 
     /// Tells an error once in the status and gives it back as one line.
@@ -303,7 +330,7 @@ impl Pen {
         for block in &merged {
             page.encoder.block(block, pid, &mut out);
         }
-        if page.accounted == Ts(0) || span.end.since(page.accounted) >= ACCOUNT {
+        if page.accounted == Ts(0) || span.end.since(page.accounted) >= self.account_every() {
             page.accounted = span.end;
             notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
         }

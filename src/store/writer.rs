@@ -146,7 +146,7 @@ fn write(mut pen: Pen, queue: &Receiver<Message>, status: &Mutex<Status>, settin
                     pen.lost(gap);
                 }
                 pen.absorb(*batch);
-                if due.is_none() && !pen.is_empty() {
+                if due.is_none() && pen.has_work() {
                     due = Some(Instant::now() + PATIENCE);
                 }
             }
