@@ -260,7 +260,7 @@ mod tests {
             seen.extend(client.query(sql, &[]).unwrap().iter().map(|row| row.get::<_, String>(0)));
             thread::sleep(Duration::from_millis(10));
         }
-        let sql = "SELECT DISTINCT usename || '@' || datname FROM pg_stat_activity WHERE datname IS NOT NULL ORDER BY 1";
+        let sql = "SELECT DISTINCT usename || '@' || datname FROM pg_stat_activity WHERE backend_type = 'client backend' ORDER BY 1";
         let who: Vec<String> = client.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
         assert_eq!(who, ["app@shop", "batch@analytics", "batch@shop", "postgres@postgres", "report@analytics"]);
         assert_eq!(client.query_one("SHOW fsync", &[]).unwrap().get::<_, String>(0), "on");
