@@ -165,6 +165,7 @@ impl Strand {
             detail.cpu_ns = (detail.cpu_ns + r.cpu.saturating_sub(self.cpu)).min(longest - detail.runq_ns);
             add_runq(&mut held.row, r.runq.saturating_sub(self.runq));
         } else {
+            self.recognise(after, sink);
             self.release_held(sink);
             if out.0 == r.since {
                 // It ran until then, whatever it was found in.
@@ -346,6 +347,18 @@ impl Strand {
         self.unsure &= !after.seen;
     }
 
+    /// A wait held back whose process showed nothing yet, so young it was: the command it shows now is the one of that wait if it began before it.
+    fn recognise(&mut self, after: Shown, sink: &Sink<'_>) {
+        let Some(held) = self.held.as_mut().filter(|h| !h.shown.seen) else { return };
+        let began = sink.clock.ts(after.activity_start.saturating_mul(1_000));
+        if after.seen && after.state.in_command() && began <= held.row.span.start {
+            (held.row.state, held.shown) = (after.state, after);
+            if sink.ids {
+                held.row.query = after.query;
+            }
+        }
+    }
+
     fn release_held(&mut self, sink: &mut Sink<'_>) {
         if let Some(held) = self.held.take() {
             self.give(held.row, held.shown, sink);
@@ -495,6 +508,20 @@ mod tests {
 
     fn sink(made: &mut Intervals) -> Sink<'_> {
         Sink { to: made, clock: CLOCK, ids: true }
+    }
+
+    #[test]
+    fn a_wait_of_a_process_too_young_to_be_known_is_of_the_command_it_is_found_in() {
+        for (began_us, query, state) in [(5, 7, State::Active), (35, 0, State::default())] {
+            let mut made = Intervals::default();
+            let mut s = Strand::new(SessionId(1), Ts(9_000), WaitEvent::CPU, Shown::default());
+            s.slept(&sleep(1, 10_000, 20_000, LOCK, 1, 0), Shown::default(), &mut sink(&mut made));
+            s.slept(&sleep(2, 40_000, 50_000, LOCK, 2, 0), active(began_us, 7), &mut sink(&mut made));
+            s.release_held(&mut sink(&mut made));
+            let waits: Vec<Row> = rows(&mut made).into_iter().filter(|r| r.2 == LOCK).collect();
+            assert_eq!((waits[0].3, waits[0].4), (query, state), "{waits:?}");
+            assert_eq!((waits[1].3, waits[1].4), (7, State::Active));
+        }
     }
 
     #[test]
