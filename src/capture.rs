@@ -1,5 +1,8 @@
 //! Making records: of a running server (Linux, feature `capture`) or of a scenario file. Runs on the capture thread.
 
+pub mod anomaly;
+pub mod budget;
+pub mod capacity;
 pub mod command;
 pub mod engine;
 pub mod fingerprint;
