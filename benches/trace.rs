@@ -189,7 +189,7 @@ fn real(dir: &Path, load: &[&str]) -> bool {
     let writer = Writer::start(settings, Limits::default()).unwrap();
     {
         let (_engine, batches) = Engine::start(move || Sampler::start(options)).unwrap();
-        commands.send(Command::Open { kind: Kind::Exact, seconds: Some(20) }).unwrap();
+        commands.send(Command::Open { kind: Kind::Exact, seconds: Some(20) }.into()).unwrap();
         let end = Instant::now() + Duration::from_secs(22);
         while let Ok(batch) = batches.recv_deadline(end) {
             writer.absorb(&batch);

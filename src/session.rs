@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 
-pub use crate::capture::command::{Command, Kind};
+pub use crate::capture::command::{Command, Kind, Order};
 
 /// A place on the screen that a question belongs to. A newer question for the same slot replaces an unanswered older one.
 pub type Slot = u8;
@@ -59,7 +59,7 @@ impl Live for Local<Recent> {
 #[derive(Debug)]
 pub struct Worker {
     requests: Option<Sender<Request>>,
-    commands: Option<Sender<Command>>,
+    commands: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -103,14 +103,14 @@ impl Worker {
 
     /// With the way to the capture, for [`Self::command`].
     #[must_use]
-    pub fn with_commands(mut self, commands: Sender<Command>) -> Self {
+    pub fn with_commands(mut self, commands: Sender<Order>) -> Self {
         self.commands = Some(commands);
         self
     }
 
     /// Tells the capture what is wanted of it. False when nobody listens. What came of it is in the health of later answers.
     pub fn command(&self, command: Command) -> bool {
-        self.commands.as_ref().is_some_and(|c| c.send(command).is_ok())
+        self.commands.as_ref().is_some_and(|c| c.send(command.into()).is_ok())
     }
 
     /// Asks. Never blocks.

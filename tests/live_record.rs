@@ -54,7 +54,7 @@ fn a_server_under_load_is_on_disk_as_in_memory() {
             {
                 let (_engine, batches) = Engine::start(move || Sampler::start(options)).unwrap();
                 if let Some(kind) = tier {
-                    commands.send(Command::Open { kind, seconds: Some(5) }).unwrap();
+                    commands.send(Command::Open { kind, seconds: Some(5) }.into()).unwrap();
                 }
                 let end = Instant::now() + Duration::from_secs(7);
                 while let Ok(batch) = batches.recv_deadline(end) {

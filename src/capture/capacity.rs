@@ -100,9 +100,8 @@ fn v2(group: &Path) -> Option<Option<f64>> {
 }
 
 fn v1(group: &Path) -> Option<Option<f64>> {
-    let number = |name: &str| -> Option<Option<f64>> {
-        read(&group.join(name))?.map_or(Some(None), |text| text.trim().parse().ok().map(Some))
-    };
+    let number =
+        |name: &str| -> Option<Option<f64>> { read(&group.join(name))?.map_or(Some(None), |text| text.trim().parse().ok().map(Some)) };
     match (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?) {
         (Some(quota), _) if quota < 0.0 => Some(None),
         (Some(quota), Some(period)) => cores(quota, period).map(Some),

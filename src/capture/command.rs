@@ -1,6 +1,7 @@
 //! What a viewer may want of a running capture: exact and blocking windows. Words only, known in every build.
 
 use crate::trace::record::Fidelity;
+use crossbeam_channel::Sender;
 
 /// Which tier a window is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,4 +34,31 @@ pub enum Command {
     },
     /// Close the window.
     Close,
+}
+
+/// A command and, where somebody waits for it, the way back for what came of it.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// What is wanted.
+    pub command: Command,
+    /// Gets the outcome once; must have room for it, since capture does not wait.
+    pub reply: Option<Sender<Outcome>>,
+}
+
+impl From<Command> for Order {
+    fn from(command: Command) -> Self {
+        Self { command, reply: None }
+    }
+}
+
+/// What came of an order, or one line saying why nothing did.
+pub type Outcome = Result<Done, String>;
+
+/// How it stands after an order.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Done {
+    /// Whole seconds granted, rounded up; fewer than wanted when the budget has no more. `None`: without an end, or nothing was to be granted.
+    pub granted_s: Option<u64>,
+    /// Seconds until the window closes; `None`: no end, or none is open.
+    pub remaining_s: Option<u64>,
 }

@@ -12,7 +12,7 @@ mod roster;
 pub use hands::Hands;
 pub use roster::Seen;
 
-pub use super::command::{Command, Kind};
+pub use super::command::{Command, Done, Kind, Order, Outcome};
 use super::window::{Reason, Rules, Window};
 use super::{Capture, Feed, Progress, sys};
 use crate::pg::discover::{self, Postmaster};
@@ -43,7 +43,7 @@ pub struct Options {
     /// A window that is open all the time.
     pub standing: Option<Kind>,
     /// Where the user's wishes come from.
-    pub commands: Option<Receiver<Command>>,
+    pub commands: Option<Receiver<Order>>,
 }
 
 impl Options {
@@ -169,14 +169,12 @@ impl Sampler {
 
     /// Does what the user wants, and keeps a standing window open.
     fn obey(&mut self, feed: &mut Feed) {
-        let commands: Vec<Command> = self.options.commands.iter().flat_map(Receiver::try_iter).collect();
-        for command in commands {
-            match command {
-                Command::Open { kind, seconds } => {
-                    // An error is in the account of health.
-                    let _ = self.open(kind, seconds, feed);
-                }
-                Command::Close => self.close(&Reason::Told, feed),
+        let orders: Vec<Order> = self.options.commands.iter().flat_map(Receiver::try_iter).collect();
+        for Order { command, reply } in orders {
+            let outcome = self.carry_out(command, feed);
+            if let Some(reply) = reply {
+                // Whoever asked may be gone.
+                let _ = reply.try_send(outcome);
             }
         }
         if let Some(kind) = self.options.standing
@@ -185,6 +183,20 @@ impl Sampler {
         {
             self.reopen = sys::now() + REOPEN_EVERY;
             let _ = self.open(kind, None, feed);
+        }
+    }
+
+    fn carry_out(&mut self, command: Command, feed: &mut Feed) -> Outcome {
+        match command {
+            Command::Open { kind, seconds } => match self.open(kind, seconds, feed) {
+                Ok(()) => Ok(Done { granted_s: seconds, remaining_s: self.window.as_ref().and_then(|w| w.health().remaining_s) }),
+                // Also in the account of health.
+                Err(error) => Err(format!("{error:#}")),
+            },
+            Command::Close => {
+                self.close(&Reason::Told, feed);
+                Ok(Done::default())
+            }
         }
     }
 

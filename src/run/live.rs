@@ -4,7 +4,7 @@ use super::record;
 use super::wish::Wish;
 use crate::analysis::question::{Ask, Question};
 use crate::analysis::{Local, Source};
-use crate::capture::command::Command;
+use crate::capture::command::Order;
 use crate::capture::engine::{Engine, Tap};
 use crate::capture::script::Script;
 use crate::capture::script::scenario::Scenario;
@@ -42,7 +42,7 @@ pub struct Capturing {
     /// Dropping it ends the capture.
     pub engine: Engine,
     /// Opens and closes windows; nobody listens when a scenario is played or the build cannot capture.
-    pub commands: Sender<Command>,
+    pub commands: Sender<Order>,
     /// The writer, when there is a directory to record into. End the capture first, then it: [`record::finish`].
     pub recorder: Option<Arc<Writer>>,
 }
@@ -131,7 +131,7 @@ fn find(wish: &Wish, stop: &AtomicBool) -> Result<Option<crate::pg::discover::Po
 }
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
-fn watch(wish: &Wish, commands: Receiver<Command>, tap: Option<Tap>, stop: &AtomicBool) -> Result<Option<(Engine, Receiver<Batch>)>> {
+fn watch(wish: &Wish, commands: Receiver<Order>, tap: Option<Tap>, stop: &AtomicBool) -> Result<Option<(Engine, Receiver<Batch>)>> {
     use crate::capture::command::Kind;
     use crate::capture::sampler::{Options, Sampler};
     use crate::capture::support::{Machine, Target, plan};
@@ -193,6 +193,6 @@ fn pick(servers: Vec<crate::pg::discover::Postmaster>) -> Result<crate::pg::disc
 }
 
 #[cfg(not(all(feature = "capture", target_os = "linux")))]
-fn watch(_: &Wish, _: Receiver<Command>, _: Option<Tap>, _: &AtomicBool) -> Result<Option<(Engine, Receiver<Batch>)>> {
+fn watch(_: &Wish, _: Receiver<Order>, _: Option<Tap>, _: &AtomicBool) -> Result<Option<(Engine, Receiver<Batch>)>> {
     bail!(NO_CAPTURE)
 }

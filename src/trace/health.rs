@@ -74,9 +74,53 @@ pub struct Health {
     pub window: Option<WindowHealth>,
     /// Why the window that was asked for last could not be opened; `None` when it could.
     pub window_error: Option<String>,
+    /// Budget and rules of windows that open by themselves; `None` where they cannot (`--mode sampled`, full, blocking, scenarios).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<Escalation>,
     /// The directory this is recorded into, or was read from; `None` when it is in memory only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
+}
+
+/// Account of the budget for exact windows and of the rules that open them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Escalation {
+    /// Seconds of exact windows allowed in any hour; `None`: no limit.
+    pub budget_s: Option<f64>,
+    /// Seconds left of them; `None`: no limit.
+    pub remaining_s: Option<f64>,
+    /// Windows opened.
+    pub windows: u64,
+    /// Requests that the budget denied.
+    pub denied: u64,
+    /// Windows closed since the budget was used up.
+    pub budget_closed: u64,
+    /// Windows that a rule asked for and got.
+    pub fires: u64,
+    /// Of those, by the rule about the CPU.
+    pub cpu_fires: u64,
+    /// Observations that came near a fire.
+    pub near: u64,
+    /// Fires that the budget denied.
+    pub dropped_budget: u64,
+    /// Fires in the pause after a window.
+    pub dropped_cooldown: u64,
+    /// Usual average active sessions, as far as learned.
+    pub baseline_aas: f64,
+    /// Seconds until the usual load is known well enough for the rule about load; 0: it is.
+    pub warming_s: f64,
+    /// Seconds until rules may fire again after a window; 0: they may.
+    pub cooldown_s: f64,
+    /// Cores the server can have; `None`: not known.
+    pub capacity_cores: Option<f64>,
+    /// Where that comes from: `affinity`, `quota`, `override` or `unknown`.
+    pub capacity_source: String,
+    /// Evidence of too little CPU, seconds of overload; `None`: the rule is off.
+    pub cpu_evidence: Option<f64>,
+    /// Evidence at which it fires.
+    pub cpu_threshold: f64,
+    /// What came near at the newest observation, in words; empty when nothing did.
+    pub near_now: String,
 }
 
 /// A trace directory, and what of the recording is not in it.
@@ -99,6 +143,12 @@ pub struct WindowHealth {
     pub tier: Fidelity,
     /// Whether it is open now.
     pub open: bool,
+    /// Who wanted it: `manual`, `anomaly` or `cpu_saturation`; `standing` for a window that is open all the time.
+    #[serde(default)]
+    pub cause: String,
+    /// The rule that opened it, in words; empty when none did.
+    #[serde(default)]
+    pub cause_detail: String,
     /// Why it was closed; empty while it is open.
     pub reason: String,
     /// Seconds it will stay open; `None`: until it is closed.

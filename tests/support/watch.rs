@@ -7,7 +7,7 @@ use pg_wait_tracer::analysis::answer::{ActiveRow, Answer, Body, EventRow};
 use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::analysis::{Local, Source};
 use pg_wait_tracer::capture::engine::Engine;
-use pg_wait_tracer::capture::sampler::{Command, Options, Sampler};
+use pg_wait_tracer::capture::sampler::{Command, Options, Order, Sampler};
 use pg_wait_tracer::capture::window::{Kind, Rules};
 use pg_wait_tracer::pg::discover;
 use pg_wait_tracer::pg::memory::Reach;
@@ -24,7 +24,7 @@ use super::Server;
 pub struct Watch {
     pub trace: Local<Recent>,
     batches: Receiver<Batch>,
-    commands: Sender<Command>,
+    commands: Sender<Order>,
     _engine: Engine,
 }
 
@@ -81,7 +81,7 @@ impl Watch {
 
     /// Opens a window and waits for its first coverage.
     pub fn open(&mut self, kind: Kind, seconds: Option<u64>) {
-        self.commands.send(Command::Open { kind, seconds }).unwrap();
+        self.commands.send(Command::Open { kind, seconds }.into()).unwrap();
         let began = Instant::now();
         loop {
             let health = self.health();
@@ -98,7 +98,7 @@ impl Watch {
 
     /// Closes the window and waits for all that it tells.
     pub fn close(&mut self) -> WindowHealth {
-        self.commands.send(Command::Close).unwrap();
+        self.commands.send(Command::Close.into()).unwrap();
         self.closed(Duration::from_secs(20))
     }
 
