@@ -11,18 +11,23 @@ use pg_wait_tracer::analysis::answer;
 use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::store::access::Access;
 use pg_wait_tracer::store::dir::{Dir, Options};
+use pg_wait_tracer::store::pen::{Pen, Settings};
 use pg_wait_tracer::store::recover::recover;
 use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::block::{Blind, Block, Builder, Edge, Intervals, Loss, Mark};
-use pg_wait_tracer::trace::catalog::{News, Session};
+use pg_wait_tracer::trace::catalog::{Activity, News, Session};
 use pg_wait_tracer::trace::clock::{Clock, SECOND, Span, Ts, Window};
 use pg_wait_tracer::trace::codec::body::read_block;
+use pg_wait_tracer::trace::codec::digest::read_digest;
 use pg_wait_tracer::trace::codec::encoder::Encoder;
 use pg_wait_tracer::trace::codec::frame::{Framed, Frames, own_span, write_own};
 use pg_wait_tracer::trace::codec::header::{BlockHeader, FILE_HEADER, FileHeader, footer, read_footer};
+use pg_wait_tracer::trace::codec::index::{read_index, read_page};
 use pg_wait_tracer::trace::codec::records::{read_samples, read_transitions};
+use pg_wait_tracer::trace::codec::times::read_times;
 use pg_wait_tracer::trace::codec::{foreign, kind, notes};
 use pg_wait_tracer::trace::health::Health;
+use pg_wait_tracer::trace::recent::Batch;
 use pg_wait_tracer::trace::record::{Detail, Fidelity, QueryId, Record, SessionId, State};
 use pg_wait_tracer::trace::wait::WaitEvent;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -32,6 +37,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -153,6 +159,46 @@ fn print(block: &Block) -> u64 {
     block.blind().iter().for_each(|b| (rel(b.span.start), rel(b.span.end)).hash(&mut h));
     block.marks().iter().for_each(|m| (rel(m.at), m.query, m.edge == Edge::End, m.inferred).hash(&mut h));
     h.finish()
+}
+
+/// A file as the recorder writes it, over some seconds, with digests and sessions' times; finished, with its index, or growing.
+fn recorded(r: &mut Random, written: &mut HashSet<u64>) -> Vec<u8> {
+    let dir = room();
+    let run = 1_790_000_000 * SECOND;
+    let settings = Settings { dir: dir.path().to_owned(), access: Access::default(), zone: TimeZone::UTC, run };
+    let mut pen = Pen::new(settings).unwrap();
+    let clock = |at: u64| Clock { mono: Ts(at), wall_ns: (run + at) as i64 };
+    let session = |id: u32| Session { pid: 4_000 + id as i32, ..Session::default() };
+    for n in 0..3 + r.next() % 12 {
+        let later = n * SECOND;
+        let moved = |b: Block| {
+            let mut c = b.columns();
+            c.translate(later as i64, |s| s);
+            c.block().map(Arc::new)
+        };
+        let mut news: Vec<News> =
+            if n == 0 { (0..6).map(|id| News::Session(SessionId(id), Box::new(session(id)))).collect() } else { Vec::new() };
+        let activity = Activity { query_start: (r.next() % 9_000_000) as i64, xact_start: (r.next() % 9) as i64, ..Activity::default() };
+        news.push(News::Activity(SessionId(r.below(6) as u32), activity));
+        let block = sampled(r).and_then(moved);
+        let intervals = if r.one_in(2) { intervals(r).into_iter().filter_map(moved).collect() } else { Vec::new() };
+        pen.absorb(Batch { block, intervals, news, clock: clock(BASE + later + SECOND), ..Batch::default() });
+        pen.flush();
+    }
+    if r.one_in(2) {
+        pen.close();
+    }
+    let path = dir.path().join("current.trace");
+    let file = fs::read(&path).unwrap();
+    // What is read of it unharmed is what was written.
+    written.extend(by_codec(&file));
+    written.extend(by_dir(dir.path(), Ask::TimeModel));
+    file
+}
+
+/// A directory in memory, where there is such a place.
+fn room() -> tempfile::TempDir {
+    tempfile::tempdir_in(if Path::new("/dev/shm").exists() { "/dev/shm".into() } else { std::env::temp_dir() }).unwrap()
 }
 
 /// A valid file, and the prints of its blocks.
@@ -336,8 +382,17 @@ fn by_codec(file: &[u8]) -> Vec<u64> {
         let _ = notes::read_names(f);
         let _ = notes::read_gap(f);
         let _ = notes::read_account(f);
+        let _ = read_times(f);
+        let _ = read_digest(f, frames.get(i + 1));
+        let _ = read_page(f);
+        let _ = read_index(f, offset_of(file, f));
     }
     found
+}
+
+/// Where a block stands in its file.
+fn offset_of(file: &[u8], f: &Framed<'_>) -> u64 {
+    (f.bytes.as_ptr() as usize - file.as_ptr() as usize) as u64
 }
 
 /// Reads a directory every way there is.
@@ -352,6 +407,7 @@ fn by_dir(path: &Path, ask: Ask) -> Vec<u64> {
     let _ = dir.holes(all);
     let _ = dir.refresh();
     if let Some(extent) = dir.extent() {
+        dir.narrow(extent);
         let _ = answer(&dir, &Question::new(ask, Window::Fixed(extent)));
     }
     found
@@ -365,7 +421,16 @@ fn justified(file: &[u8]) -> usize {
     (unpacked + file.len()) * 16 + (32 << 20)
 }
 
-const ASKS: [Ask; 6] = [Ask::TimeModel, Ask::Events, Ask::Sessions, Ask::Load { buckets: 9 }, Ask::Latency { buckets: 9 }, Ask::Flow];
+const ASKS: [Ask; 8] = [
+    Ask::TimeModel,
+    Ask::Events,
+    Ask::Sessions,
+    Ask::Queries,
+    Ask::Active,
+    Ask::Load { buckets: 9 },
+    Ask::Latency { buckets: 9 },
+    Ask::Flow,
+];
 
 struct Pool {
     files: Vec<Vec<u8>>,
@@ -376,7 +441,7 @@ fn pool(seed: u64) -> Pool {
     let mut r = Random(seed);
     let mut pool = Pool { files: Vec::new(), written: HashSet::new() };
     for _ in 0..24 {
-        let file = valid(&mut r, &mut pool.written);
+        let file = if r.one_in(3) { recorded(&mut r, &mut pool.written) } else { valid(&mut r, &mut pool.written) };
         pool.files.push(file);
     }
     pool
@@ -458,7 +523,7 @@ fn main() {
         }
     });
     std::panic::set_hook(Box::new(|info| eprintln!("seed {}: {info}", SEED.load(Relaxed))));
-    let dir = tempfile::tempdir_in(if Path::new("/dev/shm").exists() { "/dev/shm".into() } else { std::env::temp_dir() }).unwrap();
+    let dir = room();
     // A seed names its files, too: the upper part is theirs.
     let first = only.unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64) & !0xFFF);
     let mut files = pool(first >> 12);

@@ -14,6 +14,7 @@ pub mod lengths;
 pub mod precise;
 pub mod recent;
 pub mod record;
+pub mod times;
 pub mod wait;
 
 use block::Block;
@@ -21,8 +22,11 @@ use catalog::Catalog;
 use clock::{Clock, Span, Ts};
 use digest::{Digest, Part, Place};
 use health::Health;
+use record::SessionId;
+use rustc_hash::FxHashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use times::Times;
 
 /// Holds records and is read by analysis. Implemented by [`recent::Recent`] (memory) and by `store::dir::Dir` (files).
 pub trait Trace {
@@ -50,6 +54,11 @@ pub trait Trace {
     /// A digest that [`Self::cover`] named, with the lengths of waits if they are wanted. `None`: it cannot be read, the blocks can.
     fn digest(&self, place: &Place, lengths: bool) -> Option<Arc<Digest>> {
         let _ = (place, lengths);
+        None
+    }
+    /// What sessions said of their own times at an instant, as far as it is known. `None`: the catalog is their account, and the newest there is.
+    fn times(&self, at: Ts) -> Option<FxHashMap<SessionId, Times>> {
+        let _ = at;
         None
     }
     /// The newest digest at hand that ends at or before an instant, without lengths: where executions stood then.

@@ -12,6 +12,8 @@ mod disk;
 mod kills;
 #[path = "daemon/outages.rs"]
 mod outages;
+#[path = "daemon/past.rs"]
+mod past;
 #[path = "daemon/upgrade.rs"]
 mod upgrade;
 

@@ -25,8 +25,10 @@ use pg_wait_tracer::trace::health::Health;
 use pg_wait_tracer::trace::lengths::Counted;
 use pg_wait_tracer::trace::recent::{Batch, Recent};
 use pg_wait_tracer::trace::record::{Detail, Fidelity, QueryId, Record, SessionId, State};
+use pg_wait_tracer::trace::times::Times;
 use pg_wait_tracer::trace::wait::WaitEvent;
 use proptest::prelude::*;
+use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::fs;
 use std::ops::ControlFlow;
@@ -435,6 +437,9 @@ impl Trace for Rows<'_> {
     }
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>) {
         self.0.scan_back(window, visit);
+    }
+    fn times(&self, at: Ts) -> Option<FxHashMap<SessionId, Times>> {
+        self.0.times(at)
     }
 }
 

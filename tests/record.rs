@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+#[path = "record/past.rs"]
+mod past;
+
 use jiff::tz::{Offset, TimeZone};
 use pg_wait_tracer::analysis::answer;
 use pg_wait_tracer::analysis::answer::Answer;

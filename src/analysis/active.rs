@@ -12,10 +12,11 @@ use super::tally::Tally;
 use super::walk::Walk;
 use crate::trace::Trace;
 use crate::trace::block::{Block, Tick};
-use crate::trace::catalog::{BackendKind, Catalog, Session};
+use crate::trace::catalog::{BackendKind, Catalog, UnixMicros};
 use crate::trace::clock::{Span, Ts};
 use crate::trace::cut::Inside;
 use crate::trace::record::{QueryId, Record, SessionId};
+use crate::trace::times::Times;
 use crate::trace::wait::WaitEvent;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -30,16 +31,19 @@ pub fn active<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, tally: &Tally, li
     for row in tally.load() {
         *load.entry(row.key.session).or_default() += row.sum.ns;
     }
-    let newest = walk.trace.extent().is_none_or(|e| at >= e.end);
     let wall = walk.trace.clock().wall(at) / 1_000;
+    let known = walk.trace.times(at);
+    // In memory accounts are the newest there are: what had begun by then was so then.
+    let times_of = |id: &SessionId| match &known {
+        Some(known) => known.get(id).copied(),
+        None => catalog.sessions.get(id).map(|s| Times::of(&s.activity).by(wall)),
+    };
     let mut rows: Vec<ActiveRow> = seen
         .iter()
         .filter(|r| matcher.record(&matcher.session(r.session, catalog.sessions.get(&r.session)), r))
         .filter_map(|r| {
             let run = runs.get(&r.session)?;
-            let session = catalog.sessions.get(&r.session);
-            let now = session.filter(|s| newest || s.activity.query_start.max(s.activity.state_change).max(s.activity.xact_start) <= wall);
-            let times = now.map(|s| (s.activity.query_start, s.activity.xact_start, s.activity.state_change)).unwrap_or_default();
+            let times = times_of(&r.session).unwrap_or_default();
             Some(ActiveRow {
                 who: who(catalog, r.session),
                 doing: run.doing,
@@ -49,10 +53,10 @@ pub fn active<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, tally: &Tally, li
                 for_ns: at.since(run.start),
                 for_at_least: !run.began,
                 time_ns: load.get(&r.session).copied().unwrap_or_default(),
-                sql: command(catalog, now, r.query),
-                query_start: times.0,
-                xact_start: times.1,
-                state_change: times.2,
+                sql: command(catalog, r, times.query_start),
+                query_start: times.query_start,
+                xact_start: times.xact_start,
+                state_change: times.state_change,
             })
         })
         .collect();
@@ -159,14 +163,15 @@ fn tick_at(block: &Block, at: Ts) -> Option<Tick> {
     let ticks = block.ticks();
     ticks.binary_search_by_key(&at, |t| t.at).ok().and_then(|i| ticks.get(i)).copied()
 }
-/// The current or last command: by the session's own account where that is of this moment, else by the query id.
-fn command(catalog: &Catalog, now: Option<&Session>, query: QueryId) -> Sql {
-    match now.map(|s| &s.activity) {
-        Some(a) if !a.text.is_empty() => {
-            let query = if a.query == QueryId::NONE { query } else { a.query };
+
+/// The current or last command: as the session sent it where it is known to be the one that began then, else by the query id.
+fn command(catalog: &Catalog, r: &Record, query_start: UnixMicros) -> Sql {
+    match catalog.sessions.get(&r.session).map(|s| &s.activity) {
+        Some(a) if !a.text.is_empty() && query_start != 0 && a.query_start == query_start => {
+            let query = if a.query == QueryId::NONE { r.query } else { a.query };
             let source = catalog.queries.get(&query).map(|q| q.source).unwrap_or_default();
             Sql { query, text: a.text.clone(), truncated: a.truncated, source }
         }
-        _ => sql(catalog, query),
+        _ => sql(catalog, r.query),
     }
 }

@@ -17,7 +17,8 @@ use crate::trace::codec::foreign;
 use crate::trace::codec::notes;
 use crate::trace::digest::{Digest, Part, Place};
 use crate::trace::health::Health;
-use crate::trace::record::Fidelity;
+use crate::trace::record::{Fidelity, SessionId};
+use crate::trace::times::Times;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,6 +32,7 @@ mod decode;
 mod digests;
 mod learn;
 mod majors;
+mod times;
 
 pub use super::file::Hole;
 
@@ -430,6 +432,10 @@ impl Trace for Dir {
 
     fn digest(&self, place: &Place, lengths: bool) -> Option<Arc<Digest>> {
         self.load(place, lengths)
+    }
+
+    fn times(&self, at: Ts) -> Option<FxHashMap<SessionId, Times>> {
+        Some(self.times_at(at))
     }
 
     fn digest_before(&self, at: Ts) -> Option<Arc<Digest>> {

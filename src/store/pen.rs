@@ -15,8 +15,9 @@ use crate::trace::codec::encoder::Encoder;
 use crate::trace::codec::frame::{Frames, own_span};
 use crate::trace::codec::header::{BlockHeader, FILE_HEADER, footer};
 use crate::trace::codec::notes::{self, Account, Gap};
+use crate::trace::codec::times::write_times;
 use crate::trace::codec::{FileHeader, kind};
-use crate::trace::health::Health;
+use crate::trace::health::{Health, Link};
 use crate::trace::recent::Batch;
 use crate::trace::record::Fidelity;
 use anyhow::{Context, Result};
@@ -30,6 +31,7 @@ use std::sync::Arc;
 mod beside;
 mod digester;
 mod names;
+mod times;
 
 /// Where and how to record.
 #[derive(Debug, Clone)]
@@ -79,6 +81,7 @@ struct Page {
     blocks: Vec<(Ts, u64)>,
     encoder: Encoder,
     known: names::Known,
+    told: times::Told,
     accounted: Ts,
 }
 
@@ -109,6 +112,7 @@ pub struct Pen {
     waiting: Waiting,
     catalog: Catalog,
     fresh: names::Fresh,
+    moved: times::Moved,
     beside: beside::Beside,
     digester: digester::Digester,
     clock: Clock,
@@ -132,6 +136,7 @@ impl Pen {
             waiting: Waiting::default(),
             catalog: Catalog::default(),
             fresh: names::Fresh::default(),
+            moved: times::Moved::default(),
             digester: digester::Digester::default(),
             clock: Clock::default(),
             health: Health::default(),
@@ -150,6 +155,7 @@ impl Pen {
         }
         for news in batch.news {
             self.fresh.note(&news);
+            self.moved.note(&news);
             self.beside.note(&news);
             self.catalog.learn(news);
         }
@@ -297,6 +303,7 @@ impl Pen {
             blocks: Vec::new(),
             encoder: Encoder::default(),
             known: names::Known::default(),
+            told: times::Told::default(),
             accounted: Ts(0),
         })
     }
@@ -330,6 +337,11 @@ impl Pen {
         for block in &merged {
             page.encoder.block(block, pid, &mut out);
         }
+        // As of the newest tick: the account was read right behind it.
+        let seen = waiting.sampled.iter().map(|b| b.span()).reduce(join).unwrap_or(span);
+        if let Some(accounts) = page.told.accounts(&self.catalog, &mut self.moved, seen, ended(&self.health)) {
+            write_times(&mut out, &accounts);
+        }
         if page.accounted == Ts(0) || span.end.since(page.accounted) >= self.account_every() {
             page.accounted = span.end;
             notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
@@ -337,7 +349,7 @@ impl Pen {
         let mut merged = merged.into_iter();
         if let Err(e) = append(page, &out, &mut self.status, |header, sum| self.digester.wrote(own_span(header), sum, merged.next())) {
             // Names of this piece are not in the file: all that are needed are written again.
-            page.known = names::Known::default();
+            (page.known, page.told) = Default::default();
             return Err(e);
         }
         self.gap = None;
@@ -427,6 +439,10 @@ fn append(page: &mut Page, bytes: &[u8], status: &mut Status, mut wrote: impl Fn
     page.end += bytes.len() as u64;
     status.bytes += bytes.len() as u64;
     Ok(())
+}
+
+fn ended(health: &Health) -> bool {
+    matches!(health.link, Link::Ended { .. })
 }
 
 fn join(a: Span, b: Span) -> Span {

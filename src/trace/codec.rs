@@ -16,6 +16,7 @@ pub mod index;
 pub mod notes;
 pub mod records;
 mod squeeze;
+pub mod times;
 
 pub use header::{BLOCK_HEADER, BlockHeader, FILE_HEADER, FileHeader};
 
@@ -43,6 +44,8 @@ pub mod kind {
     pub const INDEX: u16 = 10;
     /// A page of the index: where groups of blocks are.
     pub const GROUPS: u16 = 11;
+    /// What sessions say of their own times.
+    pub const TIMES: u16 = 13;
 }
 
 /// Why bytes could not be read.

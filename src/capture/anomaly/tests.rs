@@ -1,3 +1,5 @@
+//! The original's worked numbers, and what it gets wrong.
+
 use super::*;
 
 /// Ticks at 10 Hz, as the original's tests have them.

@@ -55,6 +55,7 @@ impl File {
         let contents = Contents {
             extent: index.span(),
             names: index.names,
+            times: index.times,
             account: index.account.into_iter().collect(),
             digests: index.digests,
             pages: Vec::new(),
@@ -90,6 +91,7 @@ impl File {
         let (c, end) = self.stored(len)?;
         Some(Index {
             names: c.names,
+            times: c.times,
             account: c.account.first().copied(),
             digests: c.digests,
             pages: c.pages.into_iter().map(|block| Page { block, groups: OnceLock::new() }).collect(),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// How often at most it is written what one session does by its own account. Its records say more often what query it was in.
 const ACTIVITY: u64 = 10 * SECOND;
+/// In a transaction, what has not changed for so long is written at once: it may go on for long, and its text says more than that of its query id.
+const SETTLED: u64 = SECOND;
 
 /// Names that came since the last flush.
 #[derive(Debug, Default)]
@@ -18,7 +20,8 @@ pub(super) struct Fresh {
     /// Sessions of which something is known that was not.
     sessions: FxHashSet<SessionId>,
     queries: FxHashSet<QueryId>,
-    active: FxHashSet<SessionId>,
+    /// Those whose account changed, and since when it stands (0: since the flush to come).
+    active: FxHashMap<SessionId, Ts>,
     gone: Vec<SessionId>,
     /// Written as gone, and still in the catalog for records that are on their way.
     leaving: Vec<(SessionId, Ts)>,
@@ -32,7 +35,7 @@ impl Fresh {
                 self.sessions.insert(*id);
             }
             News::Activity(id, _) => {
-                self.active.insert(*id);
+                self.active.insert(*id, Ts(0));
             }
             News::Gone(id) => self.gone.push(*id),
             News::Query(id, _) => {
@@ -103,17 +106,22 @@ impl Known {
                 last = id;
             }
         }
-        let mut active: Vec<SessionId> = fresh.active.iter().copied().collect();
-        active.sort_unstable();
-        for id in active {
-            let Some(at) = self.sessions.get_mut(&id) else { continue };
-            if now.since(*at) >= ACTIVITY
-                && let Some(s) = catalog.sessions.get(&id)
-            {
-                *at = now;
-                fresh.active.remove(&id);
-                out.push(News::Activity(id, s.activity.clone()));
+        let mut due = Vec::new();
+        for (id, since) in &mut fresh.active {
+            if *since == Ts(0) {
+                *since = now;
             }
+            let (Some(told), Some(s)) = (self.sessions.get_mut(id), catalog.sessions.get(id)) else { continue };
+            let settled = s.activity.xact_start != 0 && now.since(*since) >= SETTLED;
+            if settled || now.since(*told) >= ACTIVITY {
+                *told = now;
+                due.push((*id, s.activity.clone()));
+            }
+        }
+        due.sort_unstable_by_key(|(id, _)| *id);
+        for (id, activity) in due {
+            fresh.active.remove(&id);
+            out.push(News::Activity(id, activity));
         }
         for id in std::mem::take(&mut fresh.gone) {
             if self.sessions.contains_key(&id) {

@@ -42,6 +42,8 @@ pub struct Contents {
     pub extent: Option<Span>,
     /// Blocks with names, as they come.
     pub names: Vec<Group>,
+    /// Blocks with sessions' times, as they come.
+    pub times: Vec<Group>,
     /// The newest account of the recorder; at most one.
     pub account: Vec<Group>,
     /// Digests, by start, of equal ones the longest first.
@@ -82,6 +84,7 @@ pub fn write_index(out: &mut Vec<u8>, len: u64, groups: &[Group], contents: &Con
         w.uleb(why.len() as u64);
         w.0.extend_from_slice(why.as_bytes());
     }
+    write_groups(&mut w, &contents.times);
     write_own(out, kind::INDEX, extent.start, extent, (&[], 0), &w.0);
 }
 
@@ -112,6 +115,9 @@ pub fn read_index(block: &Framed<'_>, offset: u64) -> Result<Contents, Problem> 
         let span = Span { start: Ts(r.u64()?), end: Ts(r.u64()?) };
         let n = r.count(1)?;
         c.holes.push((span, String::from_utf8_lossy(r.take(n)?).into_owned()));
+    }
+    if !r.0.is_empty() {
+        c.times = read_groups(&mut r)?;
     }
     r.end()?;
     Ok(c)
