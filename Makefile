@@ -67,7 +67,7 @@ bench-exact: ## what exact and blocking windows cost the server
 
 fuzz: ## damaged recordings read for SECONDS (600): no panic, hang, waste or wrong number
 	@scripts/need build
-	$(CARGO) run --release --example fuzz_codec -- $${SECONDS:-600}
+	$(CARGO) run --example fuzz_codec -- $${SECONDS:-600}
 
 bench-digest: ## what digests make of wide windows over a recording, and what they cost
 	@scripts/need build

@@ -1,4 +1,4 @@
-//! Damages recordings and reads them by every way in, for some time: `cargo run --release --example fuzz_codec -- SECONDS [SEED]`, or `make fuzz`.
+//! Damages recordings and reads them by every way in, for some time: `cargo run --example fuzz_codec -- SECONDS [SEED]`, or `make fuzz`.
 //!
 //! Knows what files look like, so that it gets deep: half of the damage is done inside of blocks whose checksums are set right again. It fails, and
 //! says with which seed, on a panic, on a read of more than 2 s, on more memory than the bytes justify, and, where no checksum was set right again, on

@@ -89,7 +89,8 @@ fn samples(precise: &Precise, record: &Record, span: Span, inside: &Inside<'_>, 
         return part(span, samples);
     }
     let followed = precise.followed(record.session, span);
-    samples -= inside.taken_in(record, &followed);
+    // A damaged row may say that fewer ticks saw it than there are.
+    samples = samples.saturating_sub(inside.taken_in(record, &followed));
     left.clear();
     without(span, &followed, left);
     if left.is_empty() {

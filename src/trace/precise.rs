@@ -4,7 +4,7 @@
 //! records were lost, its samples stand in. So nothing counts twice and nothing is missing.
 
 use super::block::Block;
-use super::clock::Span;
+use super::clock::{Span, Ts};
 use super::record::{Fidelity, SessionId};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,13 @@ impl Precise {
 
     pub(super) fn settle(&mut self) {
         self.watched.sort_unstable_by_key(|s| s.span.start);
+        // Nobody watches the same time twice; in a damaged or foreign recording it may stand so, and counts once.
+        let mut reached = Ts(0);
+        self.watched.retain_mut(|s| {
+            s.span.start = s.span.start.max(reached);
+            reached = reached.max(s.span.end);
+            s.span.start < s.span.end
+        });
         self.watched.dedup_by(|next, last| join(last, next));
         for spans in self.holes.values_mut() {
             spans.retain(|s| !s.is_empty());
