@@ -87,9 +87,16 @@ impl Random {
 /// Transitions from which on they are told as four times as long, so that 110 million take more than an hour; and are not read row by row.
 const MANY: u64 = 50_000_000;
 
+/// How many times longer than usual waits are: with `slow=40`, 10 million take more than an hour, too, and have digests like those of 110 million.
+fn slow(total: u64) -> u64 {
+    let told = std::env::args().find_map(|a| a.strip_prefix("slow=")?.parse().ok());
+    told.unwrap_or(if total > MANY { 4 } else { 1 })
+}
+
 /// 32 sessions without a rest between waits of 20 to 520 µs, in 8 queries; an execution every 64 transitions.
 fn exact(dir: &Path, total: u64) -> (u64, Duration) {
     const SESSIONS: u32 = 32;
+    let slow = slow(total);
     let mut pen = pen(dir);
     let mut made = Intervals::default();
     made.begin(Fidelity::Exact);
@@ -105,7 +112,7 @@ fn exact(dir: &Path, total: u64) -> (u64, Duration) {
                 let n = done[id as usize];
                 let query = QueryId(7_777_777_777_777 * (1 + (n / 64 % 8) as i64));
                 let event = if n % 2 == 1 { [0x0600_0000, 0x0a00_0015, 0x0100_0008, 0x0300_0005][random.below(4) as usize] } else { 0 };
-                let length = (20_000 + random.below(500_000)) * if total > MANY { 4 } else { 1 };
+                let length = (20_000 + random.below(500_000)) * slow;
                 let cpu_ns = if event == 0 { length - random.below(9_000) } else { random.below(3_000) };
                 let span = Span::new(Ts(at[id as usize]), Ts(at[id as usize] + length));
                 if n.is_multiple_of(64) {
@@ -195,13 +202,21 @@ fn ask(trace: &impl Trace, kind: Ask, window: Span) -> (Answer, f64) {
 const DUMP: [Ask; 4] = [Ask::TimeModel, Ask::Events, Ask::Sessions, Ask::Queries];
 
 /// In a process of its own: opens a directory, asks what a dump asks, tells how long it took and how much memory.
-fn dump(dir: &Path, digests: bool, whole: bool) {
+fn dump(dir: &Path, digests: bool, how: &str) {
     let began = Instant::now();
     let mut disk = Dir::open(dir, Options::default()).unwrap();
     let extent = disk.extent().unwrap();
     // The middle half, or an hour in the middle.
     let edge = (extent.len().saturating_sub(3_600 * SECOND) / 2).max(if extent.len() > 3_600 * SECOND { 0 } else { extent.len() / 4 });
-    let window = if whole { extent } else { Span::new(extent.start + edge + 123_456_789, extent.end - edge) };
+    let window = match how {
+        "whole" => extent,
+        // Whole digests, nothing at the edges.
+        "cells" => {
+            let cell = |at: Ts| Ts(at.0 / (16 * SECOND) * (16 * SECOND));
+            Span::new(cell(extent.start + edge) + 16 * SECOND, cell(extent.end - edge))
+        }
+        _ => Span::new(extent.start + edge + 123_456_789, extent.end - edge),
+    };
     disk.narrow(window);
     let open = began.elapsed().as_secs_f64() * 1e3;
     let times: Vec<f64> = if digests {
@@ -225,7 +240,7 @@ fn main() {
     if let [flag, how, dir] = args.as_slice()
         && flag == "--dump"
     {
-        return dump(Path::new(dir), how.contains("digests"), how.contains("whole"));
+        return dump(Path::new(dir), how.contains("digests"), how.rsplit(' ').next().unwrap_or_default());
     }
     let total: u64 = args.iter().find_map(|a| a.parse().ok()).unwrap_or(10_000_000);
     let keep = args.iter().skip_while(|a| *a != "keep").nth(1).map(PathBuf::from);
@@ -241,7 +256,7 @@ fn main() {
         println!("{what}: {} MB, of it digests {:.2} %, their lengths {:.2} %", all >> 20, share(totals), share(lengths));
     };
     told("exact", &dir);
-    for how in ["digests whole", "digests middle", "rows whole"].into_iter().take(if total > MANY { 2 } else { 3 }) {
+    for how in ["digests whole", "digests middle", "digests cells", "rows whole"].into_iter().take(if total > MANY { 3 } else { 4 }) {
         print!("{how:16}");
         std::io::Write::flush(&mut std::io::stdout()).unwrap();
         again(&dir, how);

@@ -208,7 +208,7 @@ impl Seen {
         self.ticks += later.ticks;
         self.unread += later.unread;
         self.lost_records += later.lost_records;
-        self.unfollowed_ns += later.unfollowed_ns;
+        self.unfollowed_ns = self.unfollowed_ns.saturating_add(later.unfollowed_ns);
         for span in &later.sampled {
             match self.sampled.last_mut() {
                 Some(last) if last.end == span.start => last.end = span.end,

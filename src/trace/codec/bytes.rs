@@ -95,6 +95,10 @@ impl<'a> Reader<'a> {
         out.extend(bytes.as_chunks::<8>().0.iter().map(|c| u64::from_le_bytes(*c)));
         Ok(())
     }
+    /// A count of things that are added up over a recording: more than all memory could hold are none.
+    pub fn counter(&mut self) -> Result<u64, Problem> {
+        self.uleb().and_then(|v| if v < 1 << 48 { Ok(v) } else { Err(Problem::Damaged("a count in a block is too large")) })
+    }
     /// ULEB128.
     #[inline]
     pub fn uleb(&mut self) -> Result<u64, Problem> {

@@ -124,7 +124,7 @@ pub(super) fn read_coverage<'a>(r: &mut Reader<'a>, c: &mut Columns) -> Result<O
     for _ in 0..r.count(4)? {
         let span = read_span(r, &mut last)?;
         let who = r.uleb()?.checked_sub(1).map(session).transpose()?;
-        c.losses.push(Loss { span, session: who, records: r.uleb()? });
+        c.losses.push(Loss { span, session: who, records: r.counter()? });
     }
     for _ in 0..r.count(3)? {
         let span = read_span(r, &mut last)?;

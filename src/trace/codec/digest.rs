@@ -131,7 +131,7 @@ fn write_seen(w: &mut Writer, digest: &Digest) {
 
 fn read_seen(r: &mut Reader<'_>, digest: &mut Digest) -> Result<(), Problem> {
     let base = digest.span.start;
-    let seen = Seen { ticks: r.uleb()?, unread: r.uleb()?, lost_records: r.uleb()?, unfollowed_ns: r.uleb()?, ..Seen::default() };
+    let seen = Seen { ticks: r.counter()?, unread: r.counter()?, lost_records: r.counter()?, unfollowed_ns: r.uleb()?, ..Seen::default() };
     let sampled = read_spans(r, base)?;
     let precise = read_spans(r, base)?;
     let how = r.take(precise.len())?;
@@ -225,7 +225,8 @@ fn read_rows(r: &mut Reader<'_>, d: &mut Digest) -> Result<(), Problem> {
     for ((key, ns), count) in keys.into_iter().zip(ns).zip(counts) {
         let (samples, waits) = if key.precise { (0, count) } else { (count, 0) };
         let (cpu_ns, runq_ns) = if key.precise { (cpu.next().unwrap_or(0), runq.next().unwrap_or(0)) } else { (0, 0) };
-        if cpu_ns > ns {
+        // No session has more time than there is, and they are added up.
+        if cpu_ns > ns || ns.max(runq_ns).max(count) >= 1 << 48 {
             return Err(WRONG);
         }
         d.rows.push(Row { key, sums: Sums { ns, cpu_ns, runq_ns, samples, waits }, lengths: Counted::default() });
@@ -233,7 +234,7 @@ fn read_rows(r: &mut Reader<'_>, d: &mut Digest) -> Result<(), Problem> {
     let n = r.count(5)?;
     let who = read_sessions(r, n)?.into_iter().zip(places(r, n, &queries)?);
     for (session, query) in who {
-        let (count, inferred, whole) = (r.uleb()?, r.uleb()?, r.uleb()?);
+        let (count, inferred, whole) = (r.counter()?, r.counter()?, r.counter()?);
         d.executions.push(Execution { session, query, count, inferred, whole, lengths: Counted::default() });
     }
     let n = r.count(4)?;
