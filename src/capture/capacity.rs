@@ -2,6 +2,8 @@
 //!
 //! Reads files below a root, so that tests bring their own. On an ordinary host the root group has no `cpu.max`: there is no quota there.
 
+#![allow(clippy::option_option, reason = "not readable, not there, and there are three things")]
+
 use super::anomaly::{Capacity, Source};
 use std::fs;
 use std::io::ErrorKind;

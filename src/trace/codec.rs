@@ -43,6 +43,8 @@ pub mod kind {
     pub const INDEX: u16 = 10;
     /// A page of the index: where groups of blocks are.
     pub const GROUPS: u16 = 11;
+    /// Openings and closings of windows, and what asked for them.
+    pub const MARKERS: u16 = 12;
 }
 
 /// Why bytes could not be read.

@@ -59,6 +59,7 @@ impl File {
             digests: index.digests,
             pages: Vec::new(),
             holes: index.holes.into_iter().map(|h| (h.span, h.why)).collect(),
+            markers: index.markers,
         };
         let mut out = Vec::new();
         write_index(&mut out, index.end, &index.groups, &contents);
@@ -90,6 +91,7 @@ impl File {
         let (c, end) = self.stored(len)?;
         Some(Index {
             names: c.names,
+            markers: c.markers,
             account: c.account.first().copied(),
             digests: c.digests,
             pages: c.pages.into_iter().map(|block| Page { block, groups: OnceLock::new() }).collect(),

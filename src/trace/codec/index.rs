@@ -50,6 +50,8 @@ pub struct Contents {
     pub pages: Vec<Group>,
     /// Stretches that were not recorded, and why.
     pub holes: Vec<(Span, String)>,
+    /// Blocks with markers, as they come.
+    pub markers: Vec<Group>,
 }
 
 /// Appends the index of a file of `len` bytes so far: pages with its groups, which are sorted by start, and behind them the index itself.
@@ -82,6 +84,7 @@ pub fn write_index(out: &mut Vec<u8>, len: u64, groups: &[Group], contents: &Con
         w.uleb(why.len() as u64);
         w.0.extend_from_slice(why.as_bytes());
     }
+    write_groups(&mut w, &contents.markers);
     write_own(out, kind::INDEX, extent.start, extent, (&[], 0), &w.0);
 }
 
@@ -112,6 +115,10 @@ pub fn read_index(block: &Framed<'_>, offset: u64) -> Result<Contents, Problem> 
         let span = Span { start: Ts(r.u64()?), end: Ts(r.u64()?) };
         let n = r.count(1)?;
         c.holes.push((span, String::from_utf8_lossy(r.take(n)?).into_owned()));
+    }
+    // Indexes written before there were markers end here.
+    if !r.0.is_empty() {
+        c.markers = read_groups(&mut r)?;
     }
     r.end()?;
     Ok(c)
