@@ -103,7 +103,7 @@ fn uses_are_read_in_both_forms() {
 fn of_capture_the_session_knows_only_the_words() {
     let (_, text) = sources().into_iter().find(|(path, _)| path == "src/session.rs").unwrap();
     let named: Vec<_> = code(&text).match_indices("crate::capture").map(|(at, _)| text[at..].lines().next().unwrap().to_owned()).collect();
-    assert_eq!(named, ["crate::capture::command::{Command, Kind};"]);
+    assert_eq!(named, ["crate::capture::command::{Command, Kind, Order};"]);
 }
 
 #[test]

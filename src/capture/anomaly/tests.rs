@@ -1,3 +1,5 @@
+//! The rules against scripted ticks: the original's worked numbers.
+
 use super::*;
 
 /// Ticks at 10 Hz, as the original's tests have them.

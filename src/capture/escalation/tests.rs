@@ -1,3 +1,5 @@
+//! The machine against scripted ticks, and the budget against anything.
+
 use super::*;
 use crate::capture::anomaly::Cpu;
 use proptest::prelude::*;
