@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 BUILT := $${CARGO_TARGET_DIR:-target}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check soak servers bench-sampler bench-exact bench-trace bench-digest fuzz clean-cache
+.PHONY: help demo build test check soak servers bench-sampler bench-exact bench-arming bench-trace bench-digest fuzz clean-cache
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do printf 'make %-14s %s\n' "$$name" "$$what"; done
@@ -54,6 +54,11 @@ bench-sampler: ## what sampling costs the server and itself
 	@scripts/need test
 	@scripts/servers
 	$(CARGO) bench --bench sampler
+
+bench-arming: ## how ticks keep time while windows on 500 backends open and close
+	@scripts/need test
+	@scripts/servers
+	$(CARGO) bench --bench arming
 
 bench-trace: ## what a recording costs: bytes, write rate, cold reads, questions, memory
 	@scripts/need test

@@ -12,7 +12,7 @@ mod grid;
 mod latency;
 mod load;
 pub mod matcher;
-pub mod meaning;
+pub use crate::trace::meaning;
 mod observed;
 mod queries;
 pub mod question;
@@ -79,7 +79,10 @@ pub fn answer(trace: &impl Trace, question: &Question) -> anyhow::Result<Answer>
         body: Body::Load(answer::Load::default()),
     };
     if let Ask::Load { buckets } = question.ask {
-        let chart = load::chart(&walk, buckets);
+        let mut chart = load::chart(&walk, buckets);
+        chart.load.markers = trace.markers(window);
+        let over = chart.load.markers.len().saturating_sub(answer::MAX_MARKERS);
+        chart.load.markers.drain(..over);
         (answer.db_time_ns, answer.idle_ns, answer.sessions) = (chart.load_ns, chart.idle_ns, chart.sessions);
         answer.coverage = chart.coverage;
         answer.total_rows = chart.load.buckets.len();

@@ -5,6 +5,7 @@ pub mod budget;
 pub mod capacity;
 pub mod command;
 pub mod engine;
+pub mod escalation;
 pub mod fingerprint;
 pub mod script;
 
@@ -21,7 +22,10 @@ use crate::trace::block::{Builder, Intervals};
 use crate::trace::catalog::News;
 use crate::trace::clock::Clock;
 use crate::trace::health::Health;
+use crate::trace::learned::Learned;
+use crate::trace::marker::Marker;
 use crate::trace::record::Fidelity;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where captured records and names go.
@@ -33,6 +37,10 @@ pub struct Feed {
     pub intervals: Intervals,
     /// Names since the last seal.
     pub news: Vec<News>,
+    /// Openings and closings of windows, and what asked for them, since the last seal.
+    pub markers: Vec<Marker>,
+    /// What is to be kept over a restart of this program, when it is new.
+    pub learned: Option<Arc<Learned>>,
 }
 
 /// Makes records on the capture thread. Implemented by the sampler and by [`script::Script`].

@@ -1,5 +1,7 @@
 //! The command line: clap types and help text, no logic.
 
+pub mod escalation;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -98,9 +100,9 @@ pub struct Live {
     /// Only rows that match, for example: class=Lock user=app,web db!=test
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// How waits are seen.
-    #[arg(long, value_enum, default_value_t = Mode::Sampled)]
-    pub mode: Mode,
+    /// How waits are seen [default: tiered].
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
     /// What a window opened in the full screen is.
     #[arg(long, value_enum, default_value_t = WindowTier::Exact)]
     pub window_tier: WindowTier,
@@ -140,12 +142,20 @@ pub struct Live {
     /// Say on stderr which server is watched, and how.
     #[arg(short, long)]
     pub verbose: bool,
+    /// Windows that open by themselves.
+    #[command(flatten)]
+    pub escalation: escalation::Escalation,
     /// Recordings.
     #[command(flatten)]
     pub recording: Recording,
 }
 
 impl Live {
+    /// How waits are seen: as said, else tiered.
+    pub fn mode(&self) -> Mode {
+        self.mode.unwrap_or(Mode::Tiered)
+    }
+
     /// The view asked for, else the time model.
     pub fn view(&self) -> View {
         self.view.unwrap_or(View::TimeModel)
@@ -274,9 +284,9 @@ pub enum Format {
 /// Capture tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// Point observations of every backend, read from shared memory.
+    /// Point observations of every backend, read from shared memory. Nothing is attached to the server, ever.
     Sampled,
-    /// Sampled, with windows on demand in the full screen; in text the same as sampled.
+    /// Sampled, with exact windows that open by themselves when something is wrong, and on demand.
     Tiered,
     /// Exact all the time: every wait with its true length, by hardware watchpoints. Costs the server a trap per transition.
     Full,

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod dump;
+mod escalation;
 mod live;
 mod record;
 mod replay;

@@ -4,6 +4,7 @@ pub mod access;
 pub mod cache;
 pub mod dir;
 pub mod file;
+pub mod kept;
 pub mod lock;
 pub mod names;
 pub mod pen;

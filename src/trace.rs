@@ -10,7 +10,10 @@ pub mod codec;
 pub mod cut;
 pub mod digest;
 pub mod health;
+pub mod learned;
 pub mod lengths;
+pub mod marker;
+pub mod meaning;
 pub mod precise;
 pub mod recent;
 pub mod record;
@@ -22,6 +25,7 @@ use catalog::Catalog;
 use clock::{Clock, Span, Ts};
 use digest::{Digest, Part, Place};
 use health::Health;
+use marker::Marker;
 use record::SessionId;
 use rustc_hash::FxHashMap;
 use std::ops::ControlFlow;
@@ -46,6 +50,11 @@ pub trait Trace {
     }
     /// The same blocks, newest first, until `visit` breaks.
     fn scan_back(&self, window: Span, visit: &mut dyn FnMut(&Block) -> ControlFlow<()>);
+    /// Openings and closings of windows and what asked for them in `(window.start, window.end]`, oldest first. Reads no blocks with records.
+    fn markers(&self, window: Span) -> Vec<Marker> {
+        let _ = window;
+        Vec::new()
+    }
     /// How a window is best read when digests of at most `longest` nanoseconds will do: parts that adjoin, in order, and make up the window.
     fn cover(&self, window: Span, longest: u64) -> Vec<Part> {
         let _ = longest;

@@ -149,7 +149,7 @@ fn a_real_server_three_levels_down_and_back() {
     let mut holder = server.connect();
     holder.batch_execute("BEGIN; DELETE FROM t").unwrap();
     let _waiters: Vec<_> = (0..3).map(|_| server.session("DELETE FROM t WHERE id = 1")).collect();
-    let mut terminal = Terminal::start(120, 40, &["tui", "--pid", &server.pid().to_string()]);
+    let mut terminal = Terminal::start(120, 40, &["tui", "--mode", "sampled", "--pid", &server.pid().to_string()]);
     terminal.shows(&["DB Time", "Lock", "SAMPLED", "pg18"]);
     // The time model: DB Time, then the largest class, which is Lock.
     terminal.press("\u{1b}[B");

@@ -4,6 +4,7 @@
 use crate::trace::catalog::{BackendKind, Named, Server, TextSource, UnixMicros};
 use crate::trace::clock::{Clock, Span, Ts};
 use crate::trace::health::Health;
+pub use crate::trace::marker::Marker;
 use crate::trace::record::{Fidelity, QueryId, SessionId, State};
 use crate::trace::wait::{WaitClass, WaitEvent};
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,9 @@ pub struct Coverage {
 /// Gaps, and exact stretches, listed in a [`Coverage`] at most.
 pub const MAX_GAPS: usize = 256;
 
+/// Markers listed in a [`Load`] at most.
+pub const MAX_MARKERS: usize = 1_000;
+
 impl Coverage {
     /// Nanoseconds observed in any way.
     pub fn observed_ns(&self) -> u64 {
@@ -138,6 +142,9 @@ pub struct Load {
     pub buckets: Vec<LoadBucket>,
     /// Largest total over the observed buckets.
     pub max_aas: f64,
+    /// Windows that opened and closed in it, fires of rules and what came near, oldest first. The newest [`MAX_MARKERS`]. Not filtered.
+    #[serde(default)]
+    pub markers: Vec<Marker>,
 }
 
 /// One point of the chart.

@@ -43,7 +43,7 @@ pub fn chart<T: Trace>(walk: &Walk<'_, T>, buckets: u16) -> Chart {
         Meaning::IoWorkerBusy | Meaning::IoWorkerIdle | Meaning::Nothing => {}
     });
     let bucket_ns = walk.window.len() as f64 / n as f64;
-    let mut load = Load { bucket_ns, buckets: Vec::with_capacity(n), max_aas: 0.0 };
+    let mut load = Load { bucket_ns, buckets: Vec::with_capacity(n), max_aas: 0.0, markers: Vec::new() };
     for (i, (seen, classes)) in observed.iter().zip(time.chunks(CLASSES)).enumerate() {
         let length = grid.length(i);
         let mut bucket = LoadBucket::default();

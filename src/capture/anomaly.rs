@@ -134,7 +134,7 @@ pub struct Near {
     pub lock: bool,
     /// Half of the evidence for CPU saturation is there.
     pub cpu: bool,
-    /// A rule held, but the last window was granted too short a time ago.
+    /// The rules named held and would have fired, but the last window was granted too short a time ago.
     pub cooldown: bool,
     /// There is load, and no baseline yet.
     pub warming: bool,
@@ -232,6 +232,22 @@ impl Detector {
         }
     }
 
+    /// Takes over a cooldown that had begun in an earlier run: no fire before `until`, at most one cooldown after `now`.
+    pub fn rest(&mut self, now: Ts, until: Ts) {
+        self.quiet_until = until.min(now + self.settings.cooldown);
+        self.cooling = self.quiet_until > now;
+    }
+
+    /// The usual load as far as it was learned, and the seconds until it is known; 0: it is.
+    pub fn learning(&self) -> (f64, f64) {
+        (self.baseline, if self.is_warm() { 0.0 } else { WARM_S - self.warm_s })
+    }
+
+    /// End of the cooldown; the past when there is none.
+    pub fn quiet_until(&self) -> Ts {
+        if self.cooling { self.quiet_until } else { Ts(0) }
+    }
+
     /// Counters.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -276,7 +292,7 @@ impl Detector {
                 self.counters.near += 1;
                 self.counters.dropped_cooldown += 1;
             }
-            return Verdict::Near(Near { cooldown: true, ..Near::default() });
+            return Verdict::Near(Near { aas: aas_fire, lock: lock_fire, cpu: cpu.fire, cooldown: cooling, warming: false });
         }
         Verdict::Fire { rule, also }
     }

@@ -125,9 +125,10 @@ impl Ledger {
         self.open.is_some() && self.remaining(now) == Some(0)
     }
 
-    /// Stretches, oldest first: to be kept over a restart of this program.
-    pub fn spent(&self) -> impl Iterator<Item = Span> {
-        self.closed.iter().copied()
+    /// Stretches of the hour before `now`, oldest first: to be kept over a restart of this program. One that is open goes up to `now`.
+    pub fn spent(&self, now: Ts) -> impl Iterator<Item = Span> {
+        let start = Self::hour(now).start;
+        self.closed.iter().copied().filter(move |s| s.end > start).chain(self.open.map(|open| Span::new(open, now)))
     }
 
     /// Takes over what was spent before this program began.
@@ -222,7 +223,9 @@ mod tests {
         assert_eq!(ledger.remaining(at(3_605)), Some(s(5)));
         assert_eq!(ledger.remaining(at(3_610)), Some(s(10)));
         let mut next = Ledger::new(Allowance::Ns(s(10)));
-        next.remember(ledger.spent());
+        next.remember(ledger.spent(at(3_610)));
+        assert_eq!(next.remaining(at(3_610)), Some(s(10)));
+        next.remember(ledger.spent(at(20)));
         assert_eq!(next.remaining(at(3_605)), Some(s(5)));
     }
 

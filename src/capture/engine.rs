@@ -6,6 +6,7 @@ use super::{Capture, Feed, Progress};
 use crate::trace::block::FULL;
 use crate::trace::catalog::News;
 use crate::trace::health::Link;
+use crate::trace::marker::Marker;
 use crate::trace::recent::Batch;
 use anyhow::Context;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
@@ -75,6 +76,8 @@ struct Outbox {
     tap: Option<Tap>,
     /// Names that did not reach the reader yet; the tap has them.
     news: Vec<News>,
+    /// So with these.
+    markers: Vec<Marker>,
     dropped_blocks: u64,
     dropped_records: u64,
 }
@@ -91,7 +94,8 @@ impl Outbox {
         if let Some(why) = ended {
             health.link = Link::Ended { why };
         }
-        let mut batch = Batch { block, intervals, news: std::mem::take(&mut feed.news), health, clock: capture.clock() };
+        let (news, markers, learned) = (std::mem::take(&mut feed.news), std::mem::take(&mut feed.markers), feed.learned.take());
+        let mut batch = Batch { block, intervals, news, markers, learned, health, clock: capture.clock() };
         if let Some(tap) = &mut self.tap {
             tap(&mut batch);
         }
@@ -99,11 +103,15 @@ impl Outbox {
             self.news.append(&mut batch.news);
             std::mem::swap(&mut self.news, &mut batch.news);
         }
+        if !self.markers.is_empty() {
+            self.markers.append(&mut batch.markers);
+            std::mem::swap(&mut self.markers, &mut batch.markers);
+        }
         match out.try_send(batch) {
             Ok(()) => true,
             Err(TrySendError::Disconnected(_)) => false,
             Err(TrySendError::Full(batch)) => {
-                self.news = batch.news;
+                (self.news, self.markers) = (batch.news, batch.markers);
                 for block in batch.block.into_iter().chain(batch.intervals) {
                     self.dropped_blocks += 1;
                     self.dropped_records += block.len() as u64;

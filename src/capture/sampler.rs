@@ -8,12 +8,14 @@ mod hands;
 mod pace;
 mod queries;
 mod roster;
+mod windows;
 
 pub use hands::Hands;
 pub use roster::Seen;
+pub use windows::Policy;
 
 pub use super::command::{Command, Done, Kind, Order, Outcome};
-use super::window::{Reason, Rules, Window};
+use super::window::{Reason, Rules};
 use super::{Capture, Feed, Progress, sys};
 use crate::pg::discover::{self, Postmaster};
 use crate::pg::memory::Reach;
@@ -21,13 +23,16 @@ use crate::pg::server::{Attached, Life, Status};
 use crate::trace::catalog::{EventNames, News, Server};
 use crate::trace::clock::{Clock, Ts};
 use crate::trace::health::{Health, Link};
+use crate::trace::meaning::Meaning;
 use crate::trace::record::{Fidelity, QueryId, State};
+use crate::trace::wait::{WaitClass, WaitEvent};
 use crossbeam_channel::Receiver;
 use pace::Pace;
 use queries::Queries;
 use roster::Roster;
 use std::sync::Arc;
 use std::time::Duration;
+use windows::{Terms, Windows};
 
 /// What to sample, and how.
 #[derive(Debug, Clone)]
@@ -40,16 +45,29 @@ pub struct Options {
     pub reach: Reach,
     /// How exact and blocking windows are to be.
     pub rules: Rules,
+    /// Who may open them.
+    pub policy: Policy,
     /// A window that is open all the time.
     pub standing: Option<Kind>,
     /// Where the user's wishes come from.
     pub commands: Option<Receiver<Order>>,
+    /// Why this machine gives no exact window, where that is known from the beginning.
+    pub no_window: Option<String>,
 }
 
 impl Options {
     /// Sampling alone.
     pub fn new(postmaster: Postmaster, rate_hz: Option<u32>, reach: Reach) -> Self {
-        Self { postmaster, rate_hz, reach, rules: Rules::default(), standing: None, commands: None }
+        Self {
+            postmaster,
+            rate_hz,
+            reach,
+            rules: Rules::default(),
+            policy: Policy::default(),
+            standing: None,
+            commands: None,
+            no_window: None,
+        }
     }
 }
 
@@ -65,8 +83,6 @@ const RETRY_EVERY: u64 = 100_000_000;
 const NAMES_EVERY: u64 = 5_000_000_000;
 /// Why nothing is read, when the server is gone.
 const STOPPED: &str = "the server stopped";
-/// How often a standing window is tried again.
-const REOPEN_EVERY: u64 = 10_000_000_000;
 
 /// The sampler.
 #[derive(Debug)]
@@ -84,9 +100,7 @@ pub struct Sampler {
     names: EventNames,
     /// Names that were found while attaching and are to go out with the next drain.
     pending: Vec<News>,
-    window: Option<Box<Window>>,
-    /// A standing window that could not be opened, or was closed, is tried again then.
-    reopen: Ts,
+    windows: Windows,
 }
 
 #[derive(Debug)]
@@ -129,17 +143,22 @@ impl Sampler {
     pub fn start(options: Options) -> anyhow::Result<Self> {
         let attachment = Attachment::of(Attached::open(&options.postmaster, options.reach)?, &options.postmaster)?;
         sys::wake_precisely();
+        let terms = Terms {
+            rules: options.rules.clone(),
+            policy: options.policy.clone(),
+            standing: options.standing,
+            orders: options.commands.clone(),
+        };
         let mut this = Self {
             away: 0,
             pace: Pace::new(MAPPED_HZ),
             roster: Roster::default(),
             queries: Queries::default(),
             server: Server::default(),
-            health: Health::default(),
+            health: Health { window_error: options.no_window.clone(), ..Health::default() },
             names: EventNames::default(),
             pending: Vec::new(),
-            window: None,
-            reopen: Ts(0),
+            windows: Windows::new(terms, MAPPED_HZ),
             phase: Phase::Away { retry: Ts(0) },
             options,
         };
@@ -156,8 +175,8 @@ impl Sampler {
         self.health.access = access;
         self.health.link = Link::Attached;
         self.health.attachments += 1;
-        self.reopen = Ts(0);
         self.away = 0;
+        self.windows.attached(rate, self.options.postmaster.identity());
         self.server = attachment.memory.facts();
         self.queries.attached(&attachment.memory, self.server.major);
         self.server.query_ids = self.queries.server_computes();
@@ -167,86 +186,9 @@ impl Sampler {
         self.phase = Phase::Attached(Box::new(attachment));
     }
 
-    /// Does what the user wants, and keeps a standing window open.
-    fn obey(&mut self, feed: &mut Feed) {
-        let orders: Vec<Order> = self.options.commands.iter().flat_map(Receiver::try_iter).collect();
-        for Order { command, reply } in orders {
-            let outcome = self.carry_out(command, feed);
-            if let Some(reply) = reply {
-                // Whoever asked may be gone.
-                let _ = reply.try_send(outcome);
-            }
-        }
-        if let Some(kind) = self.options.standing
-            && self.window.is_none()
-            && sys::now() >= self.reopen
-        {
-            self.reopen = sys::now() + REOPEN_EVERY;
-            let _ = self.open(kind, None, feed);
-        }
-    }
-
-    fn carry_out(&mut self, command: Command, feed: &mut Feed) -> Outcome {
-        match command {
-            Command::Open { kind, seconds } => match self.open(kind, seconds, feed) {
-                Ok(()) => Ok(Done { granted_s: seconds, remaining_s: self.window.as_ref().and_then(|w| w.health().remaining_s) }),
-                // Also in the account of health.
-                Err(error) => Err(format!("{error:#}")),
-            },
-            Command::Close => {
-                self.close(&Reason::Told, feed);
-                Ok(Done::default())
-            }
-        }
-    }
-
-    /// Opens a window, or gives an open one of its kind another end.
-    pub fn open(&mut self, kind: Kind, seconds: Option<u64>, feed: &mut Feed) -> anyhow::Result<()> {
-        if let Some(window) = self.window.as_mut().filter(|w| w.kind() == kind) {
-            window.extend(seconds);
-            return Ok(());
-        }
-        self.close(&Reason::Told, feed);
-        let Phase::Attached(attachment) = &self.phase else { anyhow::bail!("the server is away") };
-        let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
-        match Window::open(kind, seconds, &self.options.rules, &mut hands, feed) {
-            Ok(window) => {
-                self.health.window_error = None;
-                self.window = Some(Box::new(window));
-                Ok(())
-            }
-            Err(error) => {
-                self.health.window_error = Some(format!("{error:#}"));
-                Err(error)
-            }
-        }
-    }
-
-    fn close(&mut self, reason: &Reason, feed: &mut Feed) {
-        let Some(window) = self.window.take() else { return };
-        self.reopen = sys::now() + if matches!(reason, Reason::TooDear(_)) { 6 * REOPEN_EVERY } else { REOPEN_EVERY };
-        let account = match &self.phase {
-            Phase::Attached(attachment) if *reason != Reason::ServerGone => {
-                let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
-                window.close(reason, Some(&mut hands), feed)
-            }
-            _ => window.close(reason, None, feed),
-        };
-        self.health.window = Some(account);
-    }
-
-    /// Lets the window work. Closes it when it is time.
-    fn work(&mut self, feed: &mut Feed) {
-        let (Some(window), Phase::Attached(attachment)) = (&mut self.window, &self.phase) else { return };
-        let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
-        if let Some(reason) = window.work(&mut hands, feed) {
-            self.close(&reason, feed);
-        }
-    }
-
     /// Unmaps the server's memory at once and begins to wait for it.
     fn lose(&mut self, why: String, feed: &mut Feed) {
-        self.close(&Reason::ServerGone, feed);
+        self.windows.close(&Reason::ServerGone, None, feed, &mut self.health);
         self.health.gaps += 1;
         self.health.backends = 0;
         self.health.link = waiting(&why);
@@ -303,6 +245,7 @@ impl Sampler {
         feed.builder.tick(now, step.weight);
         self.roster.begin(memory.slots());
         let mut unknown_name = false;
+        let (mut load, mut lock, mut cpu, mut complete) = (0, 0, 0, true);
         for slot in 0..memory.slots() {
             self.roster.prefetch(memory, slot);
             let Some(process) = memory.proc(slot) else { continue };
@@ -310,6 +253,7 @@ impl Sampler {
                 self.health.invalid += 1;
                 self.health.unread += 1;
                 feed.builder.unread();
+                complete = false;
                 continue;
             }
             let (seen, status) = if let Some((seen, doing)) = self.roster.again(memory, slot, process.pid) {
@@ -320,6 +264,7 @@ impl Sampler {
                         self.health.unread += 1;
                         feed.builder.unread();
                         self.roster.keep(slot, process.pid);
+                        complete = false;
                         continue;
                     }
                     Status::Missing => None,
@@ -338,6 +283,11 @@ impl Sampler {
             };
             unknown_name |= !self.roster.named(slot, process, &self.names);
             feed.builder.sample(seen.session, process.event, query, state);
+            if Meaning::of(self.roster.kind(slot), state, process.event, &self.names) == Meaning::Load {
+                load += 1;
+                lock += u32::from(process.event.class() == WaitClass::Lock);
+                cpu += u32::from(process.event == WaitEvent::CPU);
+            }
         }
         self.roster.end(&mut feed.news);
         self.health.backends = self.roster.len() as u32;
@@ -348,7 +298,19 @@ impl Sampler {
                 feed.news.push(News::Event(event, name));
             }
         }
+        let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
+        self.windows.ticked(now, step.weight, (load, lock, cpu), complete, &mut hands, feed, &mut self.health);
     }
+}
+
+/// The server in the hands of its windows, unless it is away. Of the fields apart, so that the rest stays free.
+macro_rules! hands {
+    ($of:ident) => {
+        match &$of.phase {
+            Phase::Attached(a) => Some(Hands { memory: &a.memory, roster: &mut $of.roster, queries: &mut $of.queries }),
+            Phase::Away { .. } => None,
+        }
+    };
 }
 
 fn waiting(why: &str) -> Link {
@@ -358,13 +320,13 @@ fn waiting(why: &str) -> Link {
 impl Capture for Sampler {
     fn drain(&mut self, feed: &mut Feed, patience: Duration) -> anyhow::Result<Progress> {
         feed.news.append(&mut self.pending);
-        self.obey(feed);
+        self.windows.obey(hands!(self), feed, &mut self.health);
         let limit = sys::now() + patience.as_nanos() as u64;
         let next = match self.phase {
             Phase::Attached(_) => self.pace.next(),
             Phase::Away { retry } => retry,
         };
-        let awake = self.window.as_ref().map_or(limit, |w| w.next().min(limit)).min(next);
+        let awake = self.windows.next(limit).min(next);
         match &mut self.phase {
             // Also wakes at the end of the server.
             Phase::Attached(attachment) => {
@@ -377,7 +339,7 @@ impl Capture for Sampler {
             }
             Phase::Away { .. } => sys::sleep_until(awake),
         }
-        self.work(feed);
+        self.windows.work(hands!(self), feed, &mut self.health);
         let now = sys::now();
         if now < next {
             return Ok(Progress::More);
@@ -390,12 +352,8 @@ impl Capture for Sampler {
     }
 
     fn refresh(&mut self, feed: &mut Feed) {
+        self.windows.refresh(hands!(self), feed, &mut self.health);
         if let Phase::Attached(attachment) = &self.phase {
-            if let Some(window) = &mut self.window {
-                let mut hands = Hands { memory: &attachment.memory, roster: &mut self.roster, queries: &mut self.queries };
-                window.checkpoint(&mut hands, feed);
-                self.health.window = Some(window.health());
-            }
             self.roster.refresh(&attachment.memory, &mut feed.news);
         }
         if self.queries.server_computes() != self.server.query_ids {
@@ -407,7 +365,7 @@ impl Capture for Sampler {
     }
 
     fn finish(&mut self, feed: &mut Feed) {
-        self.close(&Reason::Ended, feed);
+        self.windows.finish(hands!(self), feed, &mut self.health);
     }
 
     fn fidelity(&self) -> Fidelity {

@@ -107,7 +107,8 @@ impl Script {
             script.refresh(&mut feed);
             let block = feed.builder.seal().map(Arc::new);
             let intervals = feed.intervals.seal().into_iter().map(Arc::new).collect();
-            batches.push(Batch { block, intervals, news: std::mem::take(&mut feed.news), health: script.health(), clock: script.clock() });
+            let news = std::mem::take(&mut feed.news);
+            batches.push(Batch { block, intervals, news, health: script.health(), clock: script.clock(), ..Batch::default() });
             if progress == Progress::Ended {
                 return Ok(batches);
             }

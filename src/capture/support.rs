@@ -73,6 +73,19 @@ impl Machine {
     pub fn can(&self, name: &str) -> bool {
         CAPS.iter().any(|(n, bit)| *n == name && self.caps & (1 << bit) != 0)
     }
+
+    /// Why exact windows cannot be had here, as far as that is seen without trying; `None`: they should.
+    pub fn no_exact(&self, access: Access) -> Option<String> {
+        let bpf = self.can("CAP_SYS_ADMIN") || (self.can("CAP_BPF") && self.can("CAP_PERFMON"));
+        let why = match (access == Access::Mapped, self.btf, self.breakpoints, bpf) {
+            (false, ..) => "exact windows need the server's memory mapped, and here it is read by system calls",
+            (_, false, ..) => "exact windows need a kernel with BTF (/sys/kernel/btf/vmlinux)",
+            (_, _, false, _) => "exact windows need hardware breakpoints, which this kernel does not offer",
+            (.., false) => "exact windows need root, or CAP_BPF and CAP_PERFMON",
+            _ => return None,
+        };
+        Some(why.into())
+    }
 }
 
 /// Facts about one server.

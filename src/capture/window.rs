@@ -3,6 +3,7 @@
 //! Nothing is attached outside of windows, and all that a window attaches is gone when it is dropped, or this process dies. The sampler goes on
 //! beside it. Every process of the server is followed or counted: as unarmed (no debug register left) or as missed (gone before it was seen).
 
+mod aside;
 mod followed;
 mod price;
 mod program;
@@ -16,15 +17,16 @@ use super::sampler::Hands;
 use super::sys::{self, perf::Measuring};
 use crate::trace::block::{Blind, Loss};
 use crate::trace::clock::{SECOND, Span, Ts};
-use crate::trace::health::{Access, WindowHealth};
+use crate::trace::health::WindowHealth;
+use crate::trace::marker;
 use crate::trace::record::QueryId;
 use anyhow::{Result, ensure};
+pub use aside::{Opening, Prepared, Remains};
 use followed::{Followed, Seats};
-use program::{Programs, Setup, wire};
+use program::{Programs, wire};
 use reorder::Reorder;
 use rustc_hash::FxHashMap;
-use shared::{Shared, Sizes};
-use std::fs;
+use shared::Shared;
 pub use strand::Shown;
 use strand::{Sink, Strand};
 
@@ -65,8 +67,12 @@ impl Rules {
 pub enum Reason {
     /// Its time was up.
     TimeUp,
+    /// What exact windows may be open in an hour was used up.
+    Budget,
     /// It was told to.
     Told,
+    /// Another window took its place.
+    Replaced,
     /// It cost too much: what, in per cent of one core, times ten.
     TooDear(u64),
     /// The server went away.
@@ -75,11 +81,27 @@ pub enum Reason {
     Ended,
 }
 
+impl Reason {
+    /// As recordings say it.
+    pub fn of_marker(&self) -> marker::Reason {
+        match self {
+            Self::TimeUp => marker::Reason::Expired,
+            Self::Budget => marker::Reason::Budget,
+            Self::Told | Self::Replaced => marker::Reason::Request,
+            Self::TooDear(_) => marker::Reason::Overhead,
+            Self::ServerGone => marker::Reason::ServerGone,
+            Self::Ended => marker::Reason::Shutdown,
+        }
+    }
+}
+
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TimeUp => f.write_str("its time was up"),
+            Self::Budget => f.write_str("the budget of this hour was used up (--escalation-budget)"),
             Self::Told => f.write_str("closed by hand"),
+            Self::Replaced => f.write_str("another window took its place"),
             Self::TooDear(tenths) => {
                 write!(f, "it cost the server {}.{} % of one core, above --max-overhead", tenths / 10, tenths % 10)
             }
@@ -91,6 +113,10 @@ impl std::fmt::Display for Reason {
 
 /// Pause between two looks at the process array.
 const LEVEL_EVERY: u64 = 1_000_000;
+/// Looking at slots goes on so long at most before ticks and rings have their turn.
+const SLICE: u64 = 2_000_000;
+/// A program that runs has put its record after this.
+const LAST_RECORD: u64 = 100_000;
 /// Pause between two readings of the rings.
 const DRAIN_EVERY: u64 = 5_000_000;
 /// Memory for all rings together.
@@ -112,10 +138,17 @@ pub struct Window {
     reorder: Reorder,
     batch: Vec<wire::record>,
     opened: Ts,
-    until: Option<Ts>,
+    /// When it must close, and why then.
+    until: Option<(Ts, Reason)>,
     /// Up to here rows and coverage have been told.
     watched: Ts,
     level_at: Ts,
+    /// The slot that is looked at next.
+    next_slot: usize,
+    /// When the last look at all slots began, and when the one under way did.
+    rounds: [Ts; 2],
+    /// All slots were looked at once.
+    whole: bool,
     drain_at: Ts,
     second: Ts,
     /// Host pids that were born and not followed yet.
@@ -131,49 +164,26 @@ pub struct Window {
 }
 
 impl Window {
-    /// Loads and attaches the programs, tries the mechanism, and takes in every process there is. An error says in one line why not.
-    pub fn open(kind: Kind, seconds: Option<u64>, rules: &Rules, hands: &mut Hands<'_>, feed: &mut Feed) -> Result<Self> {
-        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        ensure!(
-            namespace.as_os_str().is_empty() || namespace.as_os_str() == FIRST_PID_NAMESPACE,
-            "exact and blocking windows take the host's pid namespace: run this program outside of the container"
-        );
-        let memory = hands.memory;
-        ensure!(memory.access() == Access::Mapped, "exact and blocking windows need the server's memory mapped (--access map)");
-        let cpus = libbpf_rs::num_possible_cpus()?;
-        let ring = rules.ring.unwrap_or_else(|| ring_records(cpus)).next_power_of_two().max(16);
-        let pids = fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(1 << 22);
-        // Twice the slots: those who leave are followed to their end while others already have their slots. Index 0 and the highest are not for them.
-        let tracks = (2 * memory.slots() + 64).min(usize::from(u16::MAX));
-        let sizes = Sizes { pids, tracks, cpus, ring };
-        let setup = Setup {
-            kind,
-            postmaster: memory.postmaster(),
-            layout: memory.layout(),
-            read_row: !rules.lightweight,
-            read_query: !rules.skip_query_id,
-            sizes,
-            empty: rules.empty,
-        };
-        if kind == Kind::Exact {
-            sys::perf::allow_files(2 * memory.slots() as u64 + 256);
-        }
-        let mut programs = Programs::load(&setup)?;
-        let shared = programs.share(sizes)?;
-        let price_ns = if kind == Kind::Exact && !rules.empty { price::of_a_write(&programs, &shared)? } else { price::of_a_sleep(kind) };
-        programs.attach(&setup)?;
+    /// Begins to follow everybody there is; until a process has been armed it is told as not followed. An error says in one line why not.
+    pub fn open(prepared: Prepared, rules: &Rules, hands: &mut Hands<'_>, feed: &mut Feed) -> Result<Self> {
+        ensure!(prepared.fits(hands.memory), "the server restarted while the window was being opened");
+        let Prepared { programs, shared, kind, price_ns, .. } = prepared;
+        let sizes = shared.sizes();
         let now = sys::now();
         let mut this = Self {
-            seats: Seats::new(memory.slots(), tracks),
+            seats: Seats::new(hands.memory.slots(), sizes.tracks),
             programs,
             kind,
             rules: rules.clone(),
             reorder: Reorder::default(),
             batch: Vec::new(),
             opened: now,
-            until: seconds.map(|s| now + s * SECOND),
+            until: None,
             watched: now,
             level_at: now,
+            next_slot: 0,
+            rounds: [now; 2],
+            whole: false,
             drain_at: now,
             second: now,
             newborn: FxHashMap::default(),
@@ -192,15 +202,15 @@ impl Window {
             shared,
         };
         // What is in the rings is of our own trial.
-        for cpu in 0..cpus {
+        for cpu in 0..sizes.cpus {
             this.shared.drain(cpu, &mut this.batch);
         }
         this.batch.clear();
         feed.intervals.begin(kind.fidelity());
-        this.level(hands, feed);
-        this.programs.look();
-        // Coverage begins when everybody was taken in.
-        this.watched = sys::now();
+        for (slot, process) in hands.memory.live() {
+            let (session, ..) = hands.meet(slot, process.pid, &mut feed.news);
+            this.seats.wait(slot, process.pid, session, now);
+        }
         Ok(this)
     }
 
@@ -209,22 +219,37 @@ impl Window {
         self.kind
     }
 
-    /// Another end: so many seconds from now, or none.
-    pub fn extend(&mut self, seconds: Option<u64>) {
-        self.until = seconds.map(|s| sys::now() + s * SECOND);
+    /// Since when it is open.
+    pub fn opened(&self) -> Ts {
+        self.opened
+    }
+
+    /// Up to where what everybody did has been told.
+    pub fn watched(&self) -> Ts {
+        self.watched
+    }
+
+    /// Another end, and why then; or none.
+    pub fn end_at(&mut self, end: Option<(Ts, Reason)>) {
+        self.until = end;
+    }
+
+    /// Who wanted it, and the rule in words.
+    pub fn because(&mut self, cause: &str, detail: &str) {
+        cause.clone_into(&mut self.health.cause);
+        detail.clone_into(&mut self.health.cause_detail);
     }
 
     /// When it wants to be called next.
     pub fn next(&self) -> Ts {
-        self.level_at
+        self.until.as_ref().map_or(self.level_at, |(until, _)| self.level_at.min(*until))
     }
 
     /// Takes in who is new and what was recorded. A reason: it must be closed.
     pub fn work(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) -> Option<Reason> {
         let now = sys::now();
         if now >= self.level_at {
-            self.level(hands, feed);
-            self.level_at = now + LEVEL_EVERY;
+            self.level_at = if self.level(hands, feed) { now + LEVEL_EVERY } else { now };
         }
         if now >= self.drain_at {
             self.drain(hands, feed);
@@ -233,24 +258,42 @@ impl Window {
         if now.since(self.second) >= SECOND {
             self.each_second(now, hands, feed);
         }
-        if self.until.is_some_and(|until| now >= until) {
-            return Some(Reason::TimeUp);
+        if let Some((_, reason)) = self.until.take_if(|(until, _)| now >= *until) {
+            return Some(reason);
         }
         (self.over >= 2).then_some(Reason::TooDear((self.health.overhead_pct * 10.0) as u64))
     }
 
-    /// Looks at every slot of the process array: takes in who is new. A level is compared, not an edge: nobody is overlooked for good.
-    fn level(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) {
-        for slot in 0..hands.memory.slots() {
+    /// Looks at every slot of the process array: takes in who is new. A level is compared, not an edge: nobody is overlooked for good. Thousands are not
+    /// armed at once: false when there are more to be looked at.
+    fn level(&mut self, hands: &mut Hands<'_>, feed: &mut Feed) -> bool {
+        let began = sys::now();
+        if self.next_slot == 0 {
+            let [_, before] = self.rounds;
+            self.rounds = [before, began];
+        }
+        while self.next_slot < hands.memory.slots() {
+            if sys::now().since(began) > SLICE {
+                if !self.whole {
+                    self.programs.look();
+                }
+                return false;
+            }
+            let slot = self.next_slot;
+            self.next_slot += 1;
             let process = hands.memory.proc(slot);
             let pid = process.map_or(0, |p| p.pid);
-            if self.seats.pid(slot) != pid {
+            let waited = self.seats.waits(slot, pid);
+            if waited || self.seats.pid(slot) != pid {
                 let now = sys::now();
                 if let Some(blind) = self.seats.leave(slot, now) {
                     feed.intervals.blind(blind);
                 }
                 if pid != 0 {
-                    self.take_in(slot, pid, hands, feed);
+                    // Who is new may have come right behind the look at its slot before.
+                    let [before, _] = self.rounds;
+                    let since = if waited { now } else { before };
+                    self.take_in(slot, pid, since, hands, feed);
                 }
             }
             if let (Some(process), Some(followed)) = (process, self.seats.at(slot)) {
@@ -260,24 +303,26 @@ impl Window {
                 }
             }
         }
+        self.next_slot = 0;
+        if !std::mem::replace(&mut self.whole, true) {
+            self.programs.look();
+        }
+        true
     }
 
-    fn take_in(&mut self, slot: usize, pid: i32, hands: &mut Hands<'_>, feed: &mut Feed) {
+    fn take_in(&mut self, slot: usize, pid: i32, since: Ts, hands: &mut Hands<'_>, feed: &mut Feed) {
         let host = hands.memory.host_pid(pid);
         self.newborn.remove(&(host as u32));
         let (session, shown, _) = hands.meet(slot, pid, &mut feed.news);
         let shown = self.rules.allow(shown);
-        let now = sys::now();
         let program = if self.kind == Kind::Exact { Some(&self.programs) } else { None };
         match Followed::new(slot, pid, host, session, shown, hands, program, &self.shared, &mut self.seats) {
             Ok(followed) => {
-                // From the window's beginning, or from when it could have been seen, to now.
-                let from = if now.since(self.opened) > 50_000_000 { now - LEVEL_EVERY } else { now };
-                feed.intervals.blind(Blind { session, span: Span::new(from, followed.began()) });
+                feed.intervals.blind(Blind { session, span: Span::new(since, followed.began()) });
                 self.seats.sit(slot, pid, followed);
             }
             Err(error) => {
-                self.seats.stand(slot, pid, session, now, &error);
+                self.seats.stand(slot, pid, session, since, &error);
             }
         }
     }
@@ -418,7 +463,7 @@ impl Window {
             if let Some(blind) = self.seats.leave(slot, now) {
                 feed.intervals.blind(blind);
             }
-            self.take_in(slot, pid, hands, feed);
+            self.take_in(slot, pid, now, hands, feed);
         }
         let (clock, ids) = (sys::clock(), self.ids());
         for index in self.seats.indices() {
@@ -435,10 +480,14 @@ impl Window {
         }
     }
 
-    /// Detaches everything, takes in the rest, and tells what everybody was in at the end: as something that went on.
-    pub fn close(mut self, reason: &Reason, hands: Option<&mut Hands<'_>>, feed: &mut Feed) -> WindowHealth {
-        self.seats.disarm();
-        self.programs.detach();
+    /// Follows nobody any more, takes in the rest, and tells what everybody was in at the end: as something that went on. What is attached goes on a
+    /// thread of its own. With its account comes the moment up to which it tells.
+    pub fn close(mut self, reason: &Reason, hands: Option<&mut Hands<'_>>, feed: &mut Feed) -> (WindowHealth, Ts, Remains) {
+        for (_, followed) in self.seats.everyone() {
+            self.shared.follow(followed.host() as u32, 0);
+        }
+        // Programs that had found their process before have put their record by then.
+        sys::sleep_until(sys::now() + LAST_RECORD);
         let end = sys::now();
         self.health.open = false;
         self.health.reason = reason.to_string();
@@ -455,13 +504,14 @@ impl Window {
         for (_, followed) in self.seats.everyone() {
             followed.strand.give_up(&mut Sink { to: &mut feed.intervals, clock, ids });
         }
-        self.health()
+        let health = self.health();
+        (health, self.watched, Remains::of((self.seats, self.programs, self.shared)))
     }
 
     /// Its account.
     pub fn health(&self) -> WindowHealth {
         let mut health = self.health.clone();
-        health.remaining_s = self.until.map(|until| until.since(sys::now()).div_ceil(SECOND));
+        health.remaining_s = self.until.as_ref().map(|(until, _)| until.since(sys::now()).div_ceil(SECOND));
         (health.armed, health.unarmed, health.repaired) = self.seats.counts();
         health.inferred = self.seats.inferred();
         self.seats.refusal().unwrap_or_default().clone_into(&mut health.unarmed_why);

@@ -257,6 +257,11 @@ impl Attached {
         self.proc_fs.is_running(host, None)
     }
 
+    /// CPUs the server may run on; 0 when unknown.
+    pub fn cpus(&self) -> usize {
+        self.proc_fs.status(self.postmaster.pid).map_or(0, |s| s.cpus as usize)
+    }
+
     /// Host pid of the postmaster.
     pub fn postmaster(&self) -> i32 {
         self.postmaster.pid

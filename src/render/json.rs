@@ -7,7 +7,7 @@ mod precise;
 mod rows;
 
 use super::{Options, Part, precise_ns, unavailable};
-use crate::analysis::answer::{Answer, Body, EventRow, Load, Stretch};
+use crate::analysis::answer::{Answer, Body, EventRow, Load, Marker, Stretch};
 use crate::show::rfc3339;
 use crate::trace::clock::{Span, Ts};
 use crate::trace::wait::WaitClass;
@@ -132,5 +132,13 @@ fn chart(a: &Answer, load: &Load) -> Object {
         Value::Object(bucket)
     };
     let buckets: Vec<Value> = load.buckets.iter().enumerate().map(bucket).collect();
-    rows::object(json!({ "buckets": buckets, "bucket_ns": load.bucket_ns, "max_aas": load.max_aas }))
+    let marker = |m: &Marker| {
+        let at = a.clock.wall(m.at);
+        json!({
+            "t": at, "t_ns": at.to_string(), "at": rfc3339(at), "kind": m.kind, "reason": m.reason, "tier": m.tier.name(), "detail": m.detail,
+            "granted": m.granted, "seconds": m.seconds,
+        })
+    };
+    let markers: Vec<Value> = load.markers.iter().map(marker).collect();
+    rows::object(json!({ "buckets": buckets, "bucket_ns": load.bucket_ns, "max_aas": load.max_aas, "markers": markers }))
 }

@@ -133,7 +133,7 @@ fn find(wish: &Wish, stop: &AtomicBool) -> Result<Option<crate::pg::discover::Po
 #[cfg(all(feature = "capture", target_os = "linux"))]
 fn watch(wish: &Wish, commands: Receiver<Order>, tap: Option<Tap>, stop: &AtomicBool) -> Result<Option<(Engine, Receiver<Batch>)>> {
     use crate::capture::command::Kind;
-    use crate::capture::sampler::{Options, Sampler};
+    use crate::capture::sampler::{Options, Policy, Sampler};
     use crate::capture::support::{Machine, Target, plan};
     use crate::capture::window::Rules;
     use crate::cli::{Access, Mode};
@@ -146,7 +146,8 @@ fn watch(wish: &Wish, commands: Receiver<Order>, tap: Option<Tap>, stop: &Atomic
         Access::Readv => Reach::Readv,
     };
     let target = Target::probe(&postmaster);
-    let plan = plan(&Machine::probe(), &target, reach, wish.rate_hz).map_err(anyhow::Error::msg)?;
+    let machine = Machine::probe();
+    let plan = plan(&machine, &target, reach, wish.rate_hz).map_err(anyhow::Error::msg)?;
     if wish.flags.verbose {
         eprintln!(
             "pg_wait_tracer: PostgreSQL {} (postmaster {}, {}), sampled at {} Hz, memory {}",
@@ -157,19 +158,43 @@ fn watch(wish: &Wish, commands: Receiver<Order>, tap: Option<Tap>, stop: &Atomic
             if plan.reach == Reach::Map { "mapped" } else { "read by system calls" },
         );
     }
-    let standing = match wish.flags.mode {
+    let mode = wish.flags.mode();
+    let standing = match mode {
         Mode::Full => Some(Kind::Exact),
         Mode::Blocking => Some(Kind::Blocking),
         Mode::Sampled | Mode::Tiered | Mode::Coop => None,
     };
+    let policy = match mode {
+        Mode::Sampled | Mode::Coop => Policy::Never,
+        Mode::Full | Mode::Blocking => Policy::ByHand,
+        Mode::Tiered => Policy::Auto { settings: Box::new(wish.rules), learned: learned(wish, &postmaster).map(Box::new) },
+    };
+    let no_window = if mode == Mode::Tiered { machine.no_exact(plan.access) } else { None };
     let rules = Rules {
         max_overhead_pct: wish.flags.max_overhead,
         lightweight: wish.flags.lightweight,
         skip_query_id: wish.flags.skip_query_id,
         ..Rules::default()
     };
-    let options = Options { rules, standing, commands: Some(commands), ..Options::new(postmaster, Some(plan.rate_hz), plan.reach) };
+    let options = Options {
+        rules,
+        policy,
+        standing,
+        commands: Some(commands),
+        no_window,
+        ..Options::new(postmaster, Some(plan.rate_hz), plan.reach)
+    };
     Engine::tapped(move || Sampler::start(options), tap).map(Some)
+}
+
+/// What an earlier recorder of the same server had learned and spent.
+#[cfg(all(feature = "capture", target_os = "linux"))]
+fn learned(wish: &Wish, postmaster: &crate::pg::discover::Postmaster) -> Option<crate::trace::learned::Learned> {
+    let dir = wish.flags.recording.trace_dir.as_deref()?;
+    crate::store::kept::read(dir, &postmaster.identity(), crate::capture::sys::clock()).unwrap_or_else(|why| {
+        eprintln!("pg_wait_tracer: {why}");
+        None
+    })
 }
 
 /// Lists the servers and asks which one.

@@ -7,11 +7,14 @@ use crate::store::access::{self, Access};
 use crate::store::pen::Settings;
 use crate::store::retain::Limits;
 use crate::store::writer::Writer;
+use crate::trace::clock::{SECOND, Ts};
 use crate::trace::health::{Health, Link, Recording};
+use crate::trace::marker::{Kind, Marker};
 use anyhow::{Result, bail};
 use crossbeam_channel::RecvTimeoutError;
 use jiff::tz::TimeZone;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,18 +67,58 @@ pub struct Herald {
     said: Vec<String>,
     /// For how many accounts it has been away for the same reason.
     same: u32,
+    /// By its first word, what was about to open a window: when that was said, and how often it was not.
+    near: BTreeMap<String, (Option<Ts>, u64)>,
 }
+
+/// What nearly opens a window is said so often at most.
+const NEAR_EVERY: u64 = 60 * SECOND;
 
 /// Another reason why the server is away is said when it stands in so many accounts, which is for a second: on its way down and up a server passes through several.
 const STANDS: u32 = 3;
 
 impl Herald {
-    /// Looks at the newest account.
-    pub fn hear(&mut self, health: &Health) {
-        for line in self.lines(health) {
+    /// One that has seen an account already: what it says was said.
+    pub fn after(health: &Health) -> Self {
+        Self { last: health.clone(), ..Self::default() }
+    }
+
+    /// Looks at the newest account, and at what happened to windows since the one before.
+    pub fn hear(&mut self, health: &Health, markers: &[Marker]) {
+        let mut lines = self.lines(health);
+        lines.extend(markers.iter().filter_map(|m| self.moment(m)));
+        for line in lines {
             eprintln!("pg_wait_tracer: {line}");
         }
         self.last.clone_from(health);
+    }
+
+    /// A line about a window, or about what asked for one. What comes near again within a minute is counted and not said.
+    fn moment(&mut self, m: &Marker) -> Option<String> {
+        let tier = m.tier.name();
+        match m.kind {
+            Kind::Opened => {
+                let cause = if m.detail.is_empty() { String::new() } else { format!(" ({})", m.detail) };
+                let length = m.seconds.map_or("until it is closed".to_owned(), |s| format!("for {s} s"));
+                Some(format!("{tier} window open {length}: {}{cause}", m.reason.name()))
+            }
+            Kind::Closed => Some(format!("{tier} window closed after {} s: {}", m.seconds.unwrap_or_default(), m.detail)),
+            // Its window says the rest.
+            Kind::Fire if m.granted => None,
+            Kind::Fire => Some(format!("{} and no window: {}", m.reason.name(), m.detail)),
+            Kind::Near => {
+                let what = m.detail.split([' ', ':']).next().unwrap_or_default();
+                let (said, more) = self.near.entry(what.to_owned()).or_insert((None, 0));
+                if said.is_some_and(|said| m.at.since(said) < NEAR_EVERY) {
+                    *more += 1;
+                    return None;
+                }
+                *said = Some(m.at);
+                let more = std::mem::take(more);
+                let before = if more > 0 { format!(" (+{more} not said)") } else { String::new() };
+                Some(format!("nearly {}: {}{before}", m.reason.name(), m.detail))
+            }
+        }
     }
 
     fn lines(&mut self, health: &Health) -> Vec<String> {
@@ -102,12 +145,6 @@ impl Herald {
         }
         if let Some(why) = health.window_error.as_ref().filter(|why| last.window_error.as_ref() != Some(*why)) {
             lines.push(format!("no window: {why}; sampling goes on"));
-        }
-        let open = |h: &Health| h.window.as_ref().is_some_and(|w| w.open);
-        match &health.window {
-            Some(w) if w.open && !open(last) => lines.push(format!("{} window open", w.tier.name())),
-            Some(w) if !w.open && open(last) => lines.push(format!("{} window closed: {}", w.tier.name(), w.reason)),
-            _ => {}
         }
         let error = |h: &Health| h.recording.as_ref().and_then(|r| r.error.clone());
         match (error(last), error(health)) {
@@ -137,7 +174,7 @@ pub fn daemon(wish: &Wish) -> Result<ExitCode> {
     let mut herald = Herald::default();
     while !stop.load(Ordering::Relaxed) {
         match batches.recv_timeout(POLL) {
-            Ok(batch) => herald.hear(&batch.health),
+            Ok(batch) => herald.hear(&batch.health, &batch.markers),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -148,7 +185,7 @@ pub fn daemon(wish: &Wish) -> Result<ExitCode> {
         }
     }
     drop(engine);
-    batches.try_iter().for_each(|batch| herald.hear(&batch.health));
+    batches.try_iter().for_each(|batch| herald.hear(&batch.health, &batch.markers));
     finish(recorder)?;
     match &herald.last.link {
         Link::Ended { why } if !why.is_empty() => bail!("{why}"),
@@ -168,6 +205,28 @@ pub fn finish(recorder: Option<Arc<Writer>>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::marker::Reason;
+    use crate::trace::record::Fidelity;
+
+    #[test]
+    fn windows_are_told_with_cause_and_what_comes_near_once_a_minute() {
+        let mut herald = Herald::default();
+        let mut said = |s: u64, kind, reason, detail: &str, seconds| {
+            let at = Ts(s * SECOND);
+            let granted = kind != Kind::Fire;
+            herald.moment(&Marker { at, kind, reason, tier: Fidelity::Exact, detail: detail.into(), granted, seconds })
+        };
+        let anomaly = Reason::Anomaly;
+        let opened = said(1, Kind::Opened, anomaly, "load 10.0, usually 2.0", Some(60)).unwrap();
+        assert_eq!(opened, "exact window open for 60 s: anomaly (load 10.0, usually 2.0)");
+        let closed = said(4, Kind::Closed, Reason::Budget, "the budget of this hour was used up", Some(3)).unwrap();
+        assert_eq!(closed, "exact window closed after 3 s: the budget of this hour was used up");
+        assert!(said(5, Kind::Fire, anomaly, "load 9.0: escalation disabled", None).unwrap().starts_with("anomaly and no window: load"));
+        let near: Vec<String> = (10..200).step_by(11).filter_map(|s| said(s, Kind::Near, anomaly, "load 7.0, usually 2.0", None)).collect();
+        assert_eq!(near.len(), 3, "{near:?}");
+        assert!(near[1].ends_with("(+5 not said)"), "{near:?}");
+        assert!(said(200, Kind::Near, anomaly, "lock: 2.0 of 3.0", None).is_some());
+    }
 
     #[test]
     fn each_change_is_said_once() {

@@ -94,11 +94,14 @@ fn windows(flags: &Live) -> Windows {
     if flags.script.is_some() {
         return Windows::Never("a scenario is being played, not a server watched".into());
     }
+    if flags.mode() == Mode::Sampled {
+        return Windows::Never("--mode sampled attaches nothing to the server: start with --mode tiered".into());
+    }
     let kind = match flags.window_tier {
         WindowTier::Exact => Kind::Exact,
         WindowTier::Blocking => Kind::Blocking,
     };
-    let standing = match flags.mode {
+    let standing = match flags.mode() {
         Mode::Full => Some(Kind::Exact),
         Mode::Blocking => Some(Kind::Blocking),
         Mode::Sampled | Mode::Tiered | Mode::Coop => None,

@@ -31,14 +31,11 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    if wish.flags.verbose && wish.flags.mode == cli::Mode::Tiered {
-        eprintln!("pg_wait_tracer: windows are opened in the full screen; without it, --mode tiered is the same as sampled");
-    }
     let mut opened = live::open(wish)?;
     let began = Instant::now();
     let start = opened.trace.0.extent().map(|e| e.end).unwrap_or_default();
     let mut renderer = Renderer::new(options(wish));
-    let mut herald = Herald::default();
+    let mut herald = Herald::after(opened.trace.0.health());
     let last = last_interval(wish);
     for n in 1..=last {
         let length = wish.flags.duration.map_or(u64::MAX, |d| u64::from(d) * SECOND).min(n * wish.interval_ns);
@@ -93,11 +90,14 @@ fn wait(opened: &mut Opened, end: Ts, deadline: Instant, stop: &AtomicBool, hera
             return Reached::End;
         }
         match opened.capturing.batches.recv_deadline(deadline.min(Instant::now() + POLL)) {
-            Ok(batch) => opened.trace.0.absorb(batch),
+            Ok(batch) => {
+                let markers = batch.markers.clone();
+                opened.trace.0.absorb(batch);
+                herald.hear(opened.trace.0.health(), &markers);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Reached::Ended,
         }
-        herald.hear(opened.trace.0.health());
     }
 }
 

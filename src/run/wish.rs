@@ -2,6 +2,8 @@
 
 use super::Usage;
 use crate::analysis::filter::{Filter, Term};
+use crate::capture::escalation::Settings;
+use crate::cli::escalation::Escalation;
 use crate::cli::{Color, Format, Live, MAX_OVERHEAD, Mode, View, WindowTier};
 use crate::config::Config;
 use crate::trace::clock::SECOND;
@@ -46,6 +48,9 @@ pub struct Wish {
     pub mouse: bool,
     /// Whether the trace directory is looked at rather than recorded into.
     pub looks: bool,
+    /// Budget and rules of windows that open by themselves.
+    #[cfg_attr(not(feature = "capture"), allow(dead_code))]
+    pub rules: Settings,
 }
 
 impl Wish {
@@ -56,7 +61,8 @@ impl Wish {
         let windows = flags.window.as_deref().map(windows).transpose()?.unwrap_or_default();
         let interval_ns = interval(flags.interval, config.interval, &windows)?;
         let zone = zone(flags.tz.as_ref().or(config.tz.as_ref()))?;
-        modes(flags, format)?;
+        modes(flags)?;
+        let rules = super::escalation::settings(&flags.escalation)?;
         if !windows.is_empty() && matches!(flags.view(), View::SessionEvent | View::Active) && format != Format::Tui {
             return Err(Usage("--window goes with the views time_model, system_event, query_event, histogram and flow".into()).into());
         }
@@ -78,6 +84,7 @@ impl Wish {
             mouse: !flags.no_mouse && config.mouse.unwrap_or(true),
             flags: flags.clone(),
             looks,
+            rules,
         })
     }
 
@@ -100,8 +107,10 @@ fn recordings(flags: &Live, format: Format, tui: bool) -> Result<bool> {
         "--daemon has no screen: leave it out to record with one, or leave out tui"
     } else if !looks && (r.from.is_some() || r.to.is_some()) {
         "--from and --to choose what of a recording is looked at: they go with --replay and with tui -T DIR"
-    } else if looks && flags.mode != Mode::Sampled {
+    } else if looks && flags.mode.is_some() {
         "--mode says how waits are captured, and a recording is captured already: leave it out"
+    } else if looks && flags.escalation != Escalation::default() {
+        "budget and rules are of capture, and a recording is captured already: leave them out"
     } else if looks && (flags.sample_rate.is_some() || flags.target.pid.is_some() || flags.script.is_some()) {
         "a recording is looked at, no server: leave out --pid, --sample-rate and --script"
     } else {
@@ -120,10 +129,9 @@ pub fn zone(name: Option<&String>) -> Result<TimeZone> {
     }
 }
 
-/// Refuses what does not go together about capture tiers. In the full screen windows are opened by hand, whatever the mode.
-fn modes(flags: &Live, format: Format) -> Result<()> {
-    let by_hand = format == Format::Tui;
-    let text = match flags.mode {
+/// Refuses what does not go together about capture tiers.
+fn modes(flags: &Live) -> Result<()> {
+    let text = match flags.mode() {
         Mode::Coop => {
             "--mode coop needs a patched server, which this program never asks for: use --mode tiered (windows on demand), full or blocking"
                 .into()
@@ -131,9 +139,7 @@ fn modes(flags: &Live, format: Format) -> Result<()> {
         Mode::Full | Mode::Blocking if flags.script.is_some() => {
             "a scenario says itself how its waits were seen: leave out --mode, or --script".into()
         }
-        Mode::Sampled
-            if !by_hand && (flags.lightweight || flags.skip_query_id || flags.max_overhead.to_bits() != MAX_OVERHEAD.to_bits()) =>
-        {
+        Mode::Sampled if flags.lightweight || flags.skip_query_id || flags.max_overhead.to_bits() != MAX_OVERHEAD.to_bits() => {
             let flag = match (flags.lightweight, flags.skip_query_id) {
                 (true, _) => "--lightweight",
                 (false, true) => "--skip-query-id",
@@ -141,8 +147,11 @@ fn modes(flags: &Live, format: Format) -> Result<()> {
             };
             format!("{flag} is about exact and blocking windows: it goes with --mode full, blocking or tiered")
         }
-        Mode::Sampled | Mode::Full | Mode::Blocking if !by_hand && flags.window_tier != WindowTier::Exact => {
+        Mode::Sampled | Mode::Full | Mode::Blocking if flags.window_tier != WindowTier::Exact => {
             "--window-tier goes with --mode tiered: it chooses what a window opened on demand is".into()
+        }
+        Mode::Sampled | Mode::Full | Mode::Blocking if flags.escalation != Escalation::default() => {
+            "budget and rules (--escalation-…, --anomaly-…) are of windows that open by themselves: they go with --mode tiered".into()
         }
         Mode::Sampled | Mode::Tiered | Mode::Full | Mode::Blocking => return queries(flags),
     };

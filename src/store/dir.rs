@@ -17,6 +17,7 @@ use crate::trace::codec::foreign;
 use crate::trace::codec::notes;
 use crate::trace::digest::{Digest, Part, Place};
 use crate::trace::health::Health;
+use crate::trace::marker::Marker;
 use crate::trace::record::{Fidelity, SessionId};
 use crate::trace::times::Times;
 use rustc_hash::FxHashMap;
@@ -32,6 +33,7 @@ mod decode;
 mod digests;
 mod learn;
 mod majors;
+mod marked;
 mod times;
 
 pub use super::file::Hole;
@@ -424,6 +426,10 @@ impl Trace for Dir {
 
     fn scan_coverage(&self, window: Span, visit: &mut dyn FnMut(&Block)) {
         self.scan_deep(window, Depth::Coverage, visit);
+    }
+
+    fn markers(&self, window: Span) -> Vec<Marker> {
+        self.marked(window)
     }
 
     fn cover(&self, window: Span, longest: u64) -> Vec<Part> {

@@ -50,6 +50,8 @@ pub struct Index {
     pub names: Vec<Group>,
     /// Blocks with sessions' times, as they come.
     pub times: Vec<Group>,
+    /// Blocks with markers, as they come.
+    pub markers: Vec<Group>,
     /// Digests, by start, of equal ones the longest first. They may be of time before the file.
     pub digests: Vec<Totals>,
     /// The newest account of the recorder.
@@ -272,6 +274,7 @@ impl File {
                 match other {
                     kind::NAMES => index.names.push(whole),
                     kind::TIMES => index.times.push(whole),
+                    kind::MARKERS => index.markers.push(whole),
                     kind::DIGEST => index.digests.push(Totals { block: whole, ..Totals::default() }),
                     kind::LENGTHS => match index.digests.last_mut() {
                         Some(d) if d.block.offset + u64::from(d.block.len) == offset => d.lengths = len,

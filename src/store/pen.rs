@@ -18,6 +18,7 @@ use crate::trace::codec::notes::{self, Account, Gap};
 use crate::trace::codec::times::write_times;
 use crate::trace::codec::{FileHeader, kind};
 use crate::trace::health::{Health, Link};
+use crate::trace::marker::{Kind as MarkerKind, Marker};
 use crate::trace::recent::Batch;
 use crate::trace::record::Fidelity;
 use anyhow::{Context, Result};
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 mod beside;
 mod digester;
+mod kept;
 mod names;
 mod times;
 
@@ -90,6 +92,7 @@ struct Page {
 struct Waiting {
     sampled: Vec<Arc<Block>>,
     intervals: Vec<Arc<Block>>,
+    markers: Vec<Marker>,
     rows: usize,
 }
 
@@ -101,6 +104,8 @@ const STEP: u64 = 2 * SECOND;
 const ACCOUNT: u64 = 10 * SECOND;
 /// The same while an exact or blocking window is open.
 const ACCOUNT_OPEN: u64 = SECOND;
+/// Markers kept while nothing can be written.
+const MOST_MARKERS: usize = 1_000;
 /// Rows of intervals in one block.
 const ROWS: usize = 16 << 10;
 
@@ -118,6 +123,9 @@ pub struct Pen {
     clock: Clock,
     health: Health,
     gap: Option<Gap>,
+    /// The opening of the window that is open, so that each file says why.
+    window: Option<Marker>,
+    kept: kept::Kept,
     status: Status,
     _lock: Lock,
 }
@@ -141,6 +149,8 @@ impl Pen {
             clock: Clock::default(),
             health: Health::default(),
             gap: None,
+            window: None,
+            kept: kept::Kept::default(),
             status: Status { recovered, ..Status::default() },
             _lock: lock,
         })
@@ -161,6 +171,8 @@ impl Pen {
         }
         self.clock = batch.clock;
         self.health = batch.health;
+        self.waiting.markers.extend(batch.markers);
+        self.keep(batch.learned);
         for block in batch.block.into_iter().chain(batch.intervals) {
             self.waiting.rows += block.len();
             if block.fidelity() == Fidelity::Sampled { &mut self.waiting.sampled } else { &mut self.waiting.intervals }.push(block);
@@ -183,7 +195,7 @@ impl Pen {
 
     /// Whether anything waits to be written.
     pub fn is_empty(&self) -> bool {
-        self.waiting.sampled.is_empty() && self.waiting.intervals.is_empty()
+        self.waiting.sampled.is_empty() && self.waiting.intervals.is_empty() && self.waiting.markers.is_empty()
     }
 
     /// How recording is doing.
@@ -212,15 +224,24 @@ impl Pen {
         }
         let waiting = std::mem::take(&mut self.waiting);
         let blocks = || waiting.sampled.iter().chain(&waiting.intervals);
-        let span = blocks().map(|b| b.span()).reduce(join).unwrap_or_default();
+        let moments = waiting.markers.iter().map(|m| Span { start: m.at, end: m.at });
+        // A fire may be told seconds after it was: a file begins with its records, where there are any.
+        let span = blocks().map(|b| b.span()).reduce(join).or_else(|| moments.reduce(join)).unwrap_or_default();
         match self.try_flush(&waiting, span) {
             Ok(()) => {
+                if let Some(last) = waiting.markers.iter().rfind(|m| matches!(m.kind, MarkerKind::Opened | MarkerKind::Closed)) {
+                    self.window = (last.kind == MarkerKind::Opened).then(|| last.clone());
+                }
                 self.status.error = None;
                 self.status.newest = self.status.newest.max(span.end);
                 self.status.records += waiting.rows as u64;
             }
             Err(e) => {
                 let why = self.failed("records were not written", &e);
+                // They are few, and say why there are windows: once more.
+                self.waiting.markers = waiting.markers;
+                let over = self.waiting.markers.len().saturating_sub(MOST_MARKERS);
+                self.waiting.markers.drain(..over);
                 self.lost(Gap { span, records: waiting.rows as u64, why });
             }
         }
@@ -301,7 +322,7 @@ impl Pen {
             major,
             end: 0,
             blocks: Vec::new(),
-            encoder: Encoder::default(),
+            encoder: Encoder::within(self.window.clone()),
             known: names::Known::default(),
             told: times::Told::default(),
             accounted: Ts(0),
@@ -334,6 +355,7 @@ impl Pen {
             merged.push(Block::merge(parts.map(AsRef::as_ref)));
             from += n;
         }
+        page.encoder.learn(&waiting.markers);
         for block in &merged {
             page.encoder.block(block, pid, &mut out);
         }
@@ -342,6 +364,8 @@ impl Pen {
         if let Some(accounts) = page.told.accounts(&self.catalog, &mut self.moved, seen, ended(&self.health)) {
             write_times(&mut out, &accounts);
         }
+        page.encoder.close_window(&mut out);
+        notes::write_markers(&mut out, &waiting.markers);
         if page.accounted == Ts(0) || span.end.since(page.accounted) >= self.account_every() {
             page.accounted = span.end;
             notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
@@ -406,6 +430,7 @@ impl Pen {
     /// Ends the recording. The file keeps its name; the next recorder gives it another.
     pub fn close(mut self) -> Status {
         self.flush();
+        self.keep_now();
         if let Err(e) = self.finish_page(false) {
             self.failed("the last file was not finished", &e);
         }

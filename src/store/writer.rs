@@ -5,6 +5,7 @@ use super::retain::{Limits, retain};
 use crate::trace::catalog::News;
 use crate::trace::clock::Span;
 use crate::trace::codec::notes::Gap;
+use crate::trace::marker::Marker;
 use crate::trace::recent::Batch;
 use anyhow::{Context, Result};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
@@ -35,6 +36,7 @@ enum Message {
 struct Dropped {
     gap: Option<Gap>,
     news: Vec<News>,
+    markers: Vec<Marker>,
     records: u64,
 }
 
@@ -81,6 +83,11 @@ impl Writer {
             news.append(&mut batch.news);
             batch.news = news;
         }
+        if !dropped.markers.is_empty() {
+            let mut markers = std::mem::take(&mut dropped.markers);
+            markers.append(&mut batch.markers);
+            batch.markers = markers;
+        }
         let message = Message::Batch(Box::new(batch), dropped.gap.take());
         if let Err(TrySendError::Full(Message::Batch(batch, gap)) | TrySendError::Disconnected(Message::Batch(batch, gap))) =
             self.out.try_send(message)
@@ -99,6 +106,9 @@ impl Writer {
             dropped.news = batch.news;
             let over = dropped.news.len().saturating_sub(MOST_NEWS);
             dropped.news.drain(..over);
+            dropped.markers = batch.markers;
+            let over = dropped.markers.len().saturating_sub(MOST_NEWS);
+            dropped.markers.drain(..over);
         }
     }
 

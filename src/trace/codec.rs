@@ -46,6 +46,8 @@ pub mod kind {
     pub const GROUPS: u16 = 11;
     /// What sessions say of their own times.
     pub const TIMES: u16 = 13;
+    /// Openings and closings of windows, and what asked for them.
+    pub const MARKERS: u16 = 12;
 }
 
 /// Why bytes could not be read.

@@ -8,6 +8,8 @@ use super::block::{Block, FULL};
 use super::catalog::{Catalog, News};
 use super::clock::{Clock, Span, Ts};
 use super::health::Health;
+use super::learned::Learned;
+use super::marker::Marker;
 use super::record::Fidelity;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -22,6 +24,10 @@ pub struct Batch {
     pub intervals: Vec<Arc<Block>>,
     /// Names.
     pub news: Vec<News>,
+    /// Openings and closings of windows, and what asked for them.
+    pub markers: Vec<Marker>,
+    /// What is to be kept over a restart of the recorder, when it is new.
+    pub learned: Option<Arc<Learned>>,
     /// Capture's account of itself.
     pub health: Health,
     /// The trace clock against the wall clock.
@@ -42,6 +48,8 @@ pub struct Recent {
     sampled: Ladder,
     /// Exact and blocking.
     intervals: Ladder,
+    /// Oldest first.
+    markers: VecDeque<Marker>,
     limit: usize,
     catalog: Catalog,
     clock: Clock,
@@ -56,6 +64,8 @@ const TOP: u8 = 4;
 const MERGED: usize = 1 << 16;
 /// The same for exact blocks, whose rows hardly ever merge.
 const MERGED_EXACT: usize = 4 * FULL;
+/// Markers kept at most: there are a few a minute at worst.
+const MARKERS: usize = 10_000;
 
 impl Ladder {
     fn push(&mut self, level: u8, block: Arc<Block>) {
@@ -108,6 +118,7 @@ impl Recent {
         Self {
             sampled: Ladder::default(),
             intervals: Ladder::default(),
+            markers: VecDeque::new(),
             limit,
             catalog: Catalog::default(),
             clock: Clock::default(),
@@ -123,6 +134,9 @@ impl Recent {
         self.health = batch.health;
         self.health.evicted_queries += self.catalog.evicted_queries;
         self.clock = batch.clock;
+        self.markers.extend(batch.markers);
+        let over = self.markers.len().saturating_sub(MARKERS);
+        self.markers.drain(..over);
         let mut dropped = false;
         for block in batch.block.into_iter().chain(batch.intervals) {
             self.catalog.saw(block.sessions(), block.span().end);
@@ -142,6 +156,7 @@ impl Recent {
         if dropped || self.catalog.sessions.len() > 4 * (self.health.backends as usize + 1_000) {
             let oldest = self.extent().map(|e| e.start).unwrap_or_default();
             self.catalog.forget_sessions(oldest);
+            self.markers.retain(|m| m.at >= oldest);
         }
     }
 
@@ -168,6 +183,13 @@ impl Trace for Recent {
 
     fn health(&self) -> &Health {
         &self.health
+    }
+
+    fn markers(&self, window: Span) -> Vec<Marker> {
+        let mut markers: Vec<Marker> = self.markers.iter().filter(|m| m.is_in(window)).cloned().collect();
+        // A fire is told when it is known what came of it.
+        markers.sort_by_key(|m| m.at);
+        markers
     }
 
     fn scan(&self, window: Span, visit: &mut dyn FnMut(&Block)) {

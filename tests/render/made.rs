@@ -111,7 +111,7 @@ fn body(ask: Ask, precise: bool) -> Body {
             let mut bucket = LoadBucket { observed: 1.0, ..LoadBucket::default() };
             bucket.aas[WaitClass::Cpu.index()] = 0.8;
             bucket.aas[WaitClass::OffCpu.index()] = 0.1;
-            Body::Load(Load { bucket_ns: 5e9, buckets: vec![bucket], max_aas: 0.9 })
+            Body::Load(Load { bucket_ns: 5e9, buckets: vec![bucket], max_aas: 0.9, markers: Vec::new() })
         }
         Ask::TimeModel => Body::TimeModel(model(precise)),
         Ask::Events => Body::Events { events: events(precise) },

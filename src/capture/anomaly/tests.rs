@@ -1,4 +1,4 @@
-//! The original's worked numbers, and what it gets wrong.
+//! The rules against scripted ticks: the original's worked numbers.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Who is in which slot of the process array: gives each process lifetime (pid, start time) its session, and notices who came and who left.
 
 use crate::pg::server::{Attached, Brief, Doing, Identity, Mark, Proc, Status};
-use crate::trace::catalog::{EventNames, News, Session, UnixMicros};
+use crate::trace::catalog::{BackendKind, EventNames, News, Session, UnixMicros};
 use crate::trace::record::{SessionId, State};
 use crate::trace::wait::WaitEvent;
 
@@ -53,6 +53,8 @@ pub struct Roster {
     places: Vec<Place>,
     /// As long as `places`.
     seats: Vec<Seat>,
+    /// What kind of process is in each slot; as long, too.
+    kinds: Vec<BackendKind>,
     tick: u32,
     next: u32,
     present: usize,
@@ -70,6 +72,7 @@ impl Roster {
         if self.seats.len() != slots {
             self.seats.resize_with(slots, Seat::default);
             self.places.resize_with(slots, Place::default);
+            self.kinds.resize(slots, BackendKind::Unknown);
         }
     }
 
@@ -115,6 +118,9 @@ impl Roster {
             }
             None => {}
         }
+        if let Some(kind) = self.kinds.get_mut(slot) {
+            *kind = seat.known.kind;
+        }
         place.tick = self.tick;
         place.seen
     }
@@ -124,6 +130,12 @@ impl Roster {
         if let (Some(place), Some(seat)) = (self.places.get_mut(slot), self.seats.get(slot)) {
             place.row = (!seat.raw).then_some((doing, mark));
         }
+    }
+
+    /// What kind of process is in a slot.
+    #[inline]
+    pub fn kind(&self, slot: usize) -> BackendKind {
+        self.kinds.get(slot).copied().unwrap_or_default()
     }
 
     /// Whether the event of the process in a slot has a name.
@@ -168,6 +180,7 @@ impl Roster {
             leave(place, seat, news);
         }
         self.places.clear();
+        self.kinds.clear();
         self.seats.clear();
         self.present = 0;
     }
@@ -197,6 +210,9 @@ impl Roster {
                 news.push(News::Activity(place.seen.session, known.activity.clone()));
             }
             place.knows(&known);
+            if let Some(kind) = self.kinds.get_mut(slot) {
+                *kind = known.kind;
+            }
             seat.known = known;
         }
     }

@@ -266,6 +266,8 @@ struct Seat {
     track: u16,
     /// Who is there and not followed, since when.
     blind: Option<(SessionId, Ts)>,
+    /// It is only not armed yet.
+    waits: bool,
 }
 
 /// Slots and tracks.
@@ -313,10 +315,22 @@ impl Seats {
         self.tracks.iter().flatten().any(|f| f.host as u32 == host)
     }
 
+    /// Somebody is in a slot and will be armed.
+    pub fn wait(&mut self, slot: usize, pid: i32, session: SessionId, since: Ts) {
+        if let Some(seat) = self.slots.get_mut(slot) {
+            *seat = Seat { pid, track: 0, blind: Some((session, since)), waits: true };
+        }
+    }
+
+    /// Whether a process in a slot has not been armed yet.
+    pub fn waits(&self, slot: usize, pid: i32) -> bool {
+        self.slots.get(slot).is_some_and(|s| s.waits && s.pid == pid)
+    }
+
     /// Somebody is followed in a slot from now on.
     pub fn sit(&mut self, slot: usize, pid: i32, followed: Followed) {
         if let Some(seat) = self.slots.get_mut(slot) {
-            *seat = Seat { pid, track: followed.index, blind: None };
+            *seat = Seat { pid, track: followed.index, blind: None, waits: false };
         }
         let index = usize::from(followed.index);
         if let Some(track) = self.tracks.get_mut(index) {
@@ -327,7 +341,7 @@ impl Seats {
     /// Somebody is in a slot and cannot be followed.
     pub fn stand(&mut self, slot: usize, pid: i32, session: SessionId, now: Ts, why: &anyhow::Error) {
         if let Some(seat) = self.slots.get_mut(slot) {
-            *seat = Seat { pid, track: 0, blind: Some((session, now)) };
+            *seat = Seat { pid, track: 0, blind: Some((session, now)), waits: false };
         }
         let errno = why.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
         self.refusal = Some(match errno {
@@ -379,17 +393,9 @@ impl Seats {
         self.tracks.iter().flatten().map(|f| f.index).collect()
     }
 
-    /// Takes all watchpoints away.
-    pub fn disarm(&mut self) {
-        for followed in self.tracks.iter_mut().flatten() {
-            followed.watch = None;
-            followed.states = None;
-        }
-    }
-
     /// Slots whose process is there and not followed, with its pid.
     pub fn refused(&self) -> Vec<(usize, i32)> {
-        self.slots.iter().enumerate().filter(|(_, s)| s.blind.is_some()).map(|(slot, s)| (slot, s.pid)).collect()
+        self.slots.iter().enumerate().filter(|(_, s)| s.blind.is_some() && !s.waits).map(|(slot, s)| (slot, s.pid)).collect()
     }
 
     /// Why somebody could not be followed, last.
@@ -406,6 +412,6 @@ impl Seats {
     pub fn counts(&self) -> (u32, u32, u64) {
         let followed = self.tracks.iter().flatten();
         let repaired = self.repaired + followed.clone().map(|f| u64::from(f.repaired)).sum::<u64>();
-        (followed.count() as u32, self.slots.iter().filter(|s| s.blind.is_some()).count() as u32, repaired)
+        (followed.count() as u32, self.slots.iter().filter(|s| s.blind.is_some() && !s.waits).count() as u32, repaired)
     }
 }

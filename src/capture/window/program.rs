@@ -83,11 +83,6 @@ impl Programs {
         Ok(())
     }
 
-    /// Detaches what runs by itself.
-    pub fn detach(&mut self) {
-        self.links.clear();
-    }
-
     /// Maps what is shared with them.
     pub fn share(&self, sizes: Sizes) -> Result<Shared> {
         let map = |name: &str| self.object.maps().find(|m| m.name() == name).with_context(|| format!("no BPF map {name}"));

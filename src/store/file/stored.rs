@@ -60,6 +60,7 @@ impl File {
             digests: index.digests,
             pages: Vec::new(),
             holes: index.holes.into_iter().map(|h| (h.span, h.why)).collect(),
+            markers: index.markers,
         };
         let mut out = Vec::new();
         write_index(&mut out, index.end, &index.groups, &contents);
@@ -92,6 +93,7 @@ impl File {
         Some(Index {
             names: c.names,
             times: c.times,
+            markers: c.markers,
             account: c.account.first().copied(),
             digests: c.digests,
             pages: c.pages.into_iter().map(|block| Page { block, groups: OnceLock::new() }).collect(),

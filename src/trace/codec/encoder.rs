@@ -9,6 +9,7 @@ use super::kind;
 use super::records::{COMMAND_END, COMMAND_START, MARKERS, Sample, Transition, WINDOW_END, WINDOW_START, write_samples, write_transitions};
 use crate::trace::block::{Block, Columns, Edge};
 use crate::trace::clock::{SECOND, Ts};
+use crate::trace::marker::{Kind as MarkerKind, Marker};
 use crate::trace::record::{Fidelity, SessionId};
 use rustc_hash::FxHashMap;
 
@@ -19,9 +20,39 @@ pub struct Encoder {
     lead_cpu: FxHashMap<SessionId, u64>,
     /// How far the open window reaches; `None` while there is none.
     window: Option<Ts>,
+    /// Openings and closings of windows that are not written yet.
+    edges: Vec<Marker>,
+    /// The opening of a window that was open before this file began.
+    within: Option<Marker>,
 }
 
 impl Encoder {
+    /// Of a file that is begun while a window is open, which was opened then.
+    pub fn within(opening: Option<Marker>) -> Self {
+        Self { within: opening, ..Self::default() }
+    }
+
+    /// Markers that belong to the blocks that come next: why windows open and close in them.
+    pub fn learn(&mut self, markers: &[Marker]) {
+        self.edges.retain(|m| m.kind == MarkerKind::Opened);
+        self.edges.extend(markers.iter().filter(|m| matches!(m.kind, MarkerKind::Opened | MarkerKind::Closed)).cloned());
+    }
+
+    /// Seconds and reason of an edge of a window, as markers of trace format v3 say them; 0 where they are not known.
+    fn edge(&mut self, kind: MarkerKind, at: Ts) -> i64 {
+        if let Some(i) = self.edges.iter().position(|m| m.kind == kind && m.at == at) {
+            return self.edges.swap_remove(i).word();
+        }
+        if kind == MarkerKind::Opened { self.within.take().map_or(0, |m| m.word()) } else { 0 }
+    }
+
+    /// Ends the open window for readers of trace format v3 when it was closed and no block told so.
+    pub fn close_window(&mut self, out: &mut Vec<u8>) {
+        if self.window.is_some_and(|end| self.edges.iter().any(|m| m.kind == MarkerKind::Closed && m.at == end)) {
+            self.finish(out);
+        }
+    }
+
     /// Appends a block. `pid` gives the process id of a session.
     pub fn block(&mut self, block: &Block, pid: impl Fn(SessionId) -> u32, out: &mut Vec<u8>) {
         let c = block.columns();
@@ -60,9 +91,9 @@ impl Encoder {
         for span in &c.watched {
             if self.window != Some(span.start) {
                 if let Some(end) = self.window {
-                    records.push((end, Source::Window(WINDOW_END)));
+                    records.push((end, Source::Window(WINDOW_END, self.edge(MarkerKind::Closed, end))));
                 }
-                records.push((span.start, Source::Window(WINDOW_START)));
+                records.push((span.start, Source::Window(WINDOW_START, self.edge(MarkerKind::Opened, span.start))));
             }
             self.window = Some(span.end);
         }
@@ -85,7 +116,7 @@ impl Encoder {
                 let event = if m.edge == Edge::Begin { COMMAND_START } else { COMMAND_END };
                 Transition { ts: ts.0, pid: pid(m.session), old: event, new: event, query: m.query.0, ..Transition::default() }
             }
-            Source::Window(event) => Transition { ts: ts.0, old: event, new: event, ..Transition::default() },
+            Source::Window(event, query) => Transition { ts: ts.0, old: event, new: event, query, ..Transition::default() },
         };
         let mut written = Written { first: records.first().map(|r| r.0), ..Written::default() };
         for some in by_session(c, &records) {
@@ -95,7 +126,7 @@ impl Encoder {
                 match source {
                     Source::Row(i) => written.ended.push(i),
                     Source::Mark(i) => written.marks.push(i),
-                    Source::Window(_) => {}
+                    Source::Window(..) => {}
                 }
             }
         }
@@ -121,10 +152,11 @@ impl Encoder {
         whole
     }
 
-    /// Says where the open window ends, for readers of trace format v3: at the end of a file.
+    /// Says where the open window ends, for readers of trace format v3: when it was closed, and at the end of a file.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if let Some(end) = self.window.take() {
-            let end = Transition { ts: end.0, old: WINDOW_END, new: WINDOW_END, ..Transition::default() };
+            let query = self.edge(MarkerKind::Closed, end);
+            let end = Transition { ts: end.0, old: WINDOW_END, new: WINDOW_END, query, ..Transition::default() };
             let mut beside = Vec::new();
             write_transitions(&mut beside, &[end]);
             let mut w = Writer::default();
@@ -159,12 +191,12 @@ fn count(mut bytes: &[u8]) -> u32 {
     n
 }
 
-/// What a transition tells: an ended row, a mark (both by index), or a marker of windows.
+/// What a transition tells: an ended row, a mark (both by index), or a marker of windows with its seconds and reason.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Row(u32),
     Mark(u32),
-    Window(u32),
+    Window(u32, i64),
 }
 
 /// What was written as transitions, in that order.
@@ -185,7 +217,7 @@ fn by_session(c: &Columns, records: &[(Ts, Source)]) -> Vec<Vec<(Ts, Source)>> {
     let session = |source: Source| match source {
         Source::Row(i) => Some(at(&c.session, i)),
         Source::Mark(i) => c.marks.get(i as usize).map(|m| m.session),
-        Source::Window(_) => None,
+        Source::Window(..) => None,
     };
     let mut places: FxHashMap<SessionId, usize> = FxHashMap::default();
     // The first are those that belong to nobody.

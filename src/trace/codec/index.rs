@@ -52,6 +52,8 @@ pub struct Contents {
     pub pages: Vec<Group>,
     /// Stretches that were not recorded, and why.
     pub holes: Vec<(Span, String)>,
+    /// Blocks with markers, as they come.
+    pub markers: Vec<Group>,
 }
 
 /// Appends the index of a file of `len` bytes so far: pages with its groups, which are sorted by start, and behind them the index itself.
@@ -85,6 +87,7 @@ pub fn write_index(out: &mut Vec<u8>, len: u64, groups: &[Group], contents: &Con
         w.0.extend_from_slice(why.as_bytes());
     }
     write_groups(&mut w, &contents.times);
+    write_groups(&mut w, &contents.markers);
     write_own(out, kind::INDEX, extent.start, extent, (&[], 0), &w.0);
 }
 
@@ -118,6 +121,10 @@ pub fn read_index(block: &Framed<'_>, offset: u64) -> Result<Contents, Problem> 
     }
     if !r.0.is_empty() {
         c.times = read_groups(&mut r)?;
+    }
+    // Indexes written before there were these end here.
+    if !r.0.is_empty() {
+        c.markers = read_groups(&mut r)?;
     }
     r.end()?;
     Ok(c)

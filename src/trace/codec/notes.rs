@@ -6,6 +6,7 @@ use super::{Problem, kind};
 use crate::trace::catalog::News;
 use crate::trace::clock::{Clock, Span, Ts};
 use crate::trace::health::Health;
+use crate::trace::marker::Marker;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,18 @@ pub fn read_names(block: &Framed<'_>) -> Result<Vec<News>, Problem> {
     let lines = read_own(block, &[])?;
     let one = |line: &[u8]| serde_json::from_slice(line).map_err(|_| Problem::Damaged("a block of names is not what it should be"));
     lines.split(|b| *b == b'\n').filter(|l| !l.is_empty()).map(one).collect()
+}
+
+/// Appends markers, if there are any.
+pub fn write_markers(out: &mut Vec<u8>, markers: &[Marker]) {
+    let times = || markers.iter().map(|m| m.at);
+    let (Some(start), Some(end)) = (times().min(), times().max()) else { return };
+    write(out, kind::MARKERS, Span { start, end }, &markers);
+}
+
+/// Reads markers.
+pub fn read_markers(block: &Framed<'_>) -> Result<Vec<Marker>, Problem> {
+    read(block)
 }
 
 /// Appends a gap.

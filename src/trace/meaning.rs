@@ -1,8 +1,8 @@
-//! What a record counts as: load, idle time, an I/O worker's own time, or nothing. The one rule, used by every answer. Pure.
+//! What a record counts as: load, idle time, an I/O worker's own time, or nothing. The one rule, used by every answer and by the rules that open windows. Pure.
 
-use crate::trace::catalog::{BackendKind, EventNames};
-use crate::trace::record::State;
-use crate::trace::wait::WaitEvent;
+use super::catalog::{BackendKind, EventNames};
+use super::record::State;
+use super::wait::WaitEvent;
 
 /// What the time of a record counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
