@@ -9,6 +9,7 @@ use pg_wait_tracer::capture::script::{START, START_WALL};
 use pg_wait_tracer::trace::catalog::{BackendKind, Named, Server, TextSource};
 use pg_wait_tracer::trace::clock::{Clock, SECOND, Span, Window};
 use pg_wait_tracer::trace::health::{Health, Link, WindowHealth};
+use pg_wait_tracer::trace::marker::{Kind, Marker, Reason};
 use pg_wait_tracer::trace::record::{Fidelity, QueryId, SessionId, State};
 use pg_wait_tracer::trace::wait::{WaitClass, WaitEvent};
 use std::sync::Arc;
@@ -105,13 +106,19 @@ fn health(seen: Seen) -> Option<WindowHealth> {
     }
 }
 
+fn marker() -> Marker {
+    let detail = "load 10.0, usually 2.0".into();
+    let at = START + 30 * SECOND;
+    Marker { at, kind: Kind::Opened, reason: Reason::Anomaly, tier: Fidelity::Exact, detail, granted: true, seconds: Some(60) }
+}
+
 fn body(ask: Ask, precise: bool) -> Body {
     match ask {
         Ask::Load { .. } => {
             let mut bucket = LoadBucket { observed: 1.0, ..LoadBucket::default() };
             bucket.aas[WaitClass::Cpu.index()] = 0.8;
             bucket.aas[WaitClass::OffCpu.index()] = 0.1;
-            Body::Load(Load { bucket_ns: 5e9, buckets: vec![bucket], max_aas: 0.9, markers: Vec::new() })
+            Body::Load(Load { bucket_ns: 5e9, buckets: vec![bucket], max_aas: 0.9, markers: vec![marker()] })
         }
         Ask::TimeModel => Body::TimeModel(model(precise)),
         Ask::Events => Body::Events { events: events(precise) },

@@ -7,7 +7,9 @@ use pg_wait_tracer::capture::window::{Kind, Rules};
 use pg_wait_tracer::trace::Trace;
 use pg_wait_tracer::trace::clock::{Span, Ts};
 use pg_wait_tracer::trace::health::WindowHealth;
+use pg_wait_tracer::trace::record::SessionId;
 use postgres::Client;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A server with room for many.
@@ -26,6 +28,8 @@ pub struct Run {
     pub late: Vec<u64>,
     /// The longest a session was there and not followed, nanoseconds.
     pub blind_ns: u64,
+    /// The most of a client's time in the window that neither a row tells nor the account of who was not followed, nanoseconds.
+    pub untold_ns: u64,
     pub window: WindowHealth,
 }
 
@@ -41,7 +45,7 @@ impl std::fmt::Display for Run {
         let at = |share: f64| self.late[((self.late.len() - 1) as f64 * share) as usize] as f64 / 1e6;
         write!(
             f,
-            "{} armed, {} ticks, late by median {:.2} p90 {:.2} p99 {:.2} max {:.2} ms; within 20 ms {:.2} %; longest not followed {:.1} ms",
+            "{} armed, {} ticks, late by median {:.2} p90 {:.2} p99 {:.2} max {:.2} ms; within 20 ms {:.2} %; longest not followed {:.1} ms, untold {:.3} ms",
             self.window.armed,
             self.late.len(),
             at(0.5),
@@ -49,7 +53,8 @@ impl std::fmt::Display for Run {
             at(0.99),
             at(1.0),
             100.0 * self.within(20_000_000),
-            self.blind_ns as f64 / 1e6
+            self.blind_ns as f64 / 1e6,
+            self.untold_ns as f64 / 1e6
         )
     }
 }
@@ -71,6 +76,13 @@ pub fn open_and_close(server: &Server, kind: Kind, length: Duration) -> Run {
     ticks.sort_unstable();
     let mut late: Vec<u64> = ticks.windows(2).map(|t| t[1].since(t[0]).saturating_sub(PERIOD)).collect();
     late.sort_unstable();
-    let blind_ns = watch.captured(kind).blind.iter().map(|b| b.span.len()).max().unwrap_or(0);
-    Run { late, blind_ns, window: armed }
+    let captured = watch.captured(kind);
+    let blind_ns = captured.blind.iter().map(|b| b.span.len()).max().unwrap_or(0);
+    let mut told: BTreeMap<SessionId, u64> = BTreeMap::new();
+    let spans = captured.rows.iter().map(|r| (r.session, r.span)).chain(captured.blind.iter().map(|b| (b.session, b.span)));
+    spans.for_each(|(session, span)| *told.entry(session).or_default() += span.len());
+    let watched: u64 = captured.watched.iter().map(|s| s.len()).sum();
+    let clients = watch.trace.0.catalog().sessions.iter().filter(|(_, s)| &*s.application == "pgwt-test").map(|(id, _)| *id);
+    let untold_ns = clients.map(|id| watched.abs_diff(told.get(&id).copied().unwrap_or(0))).max().unwrap_or(u64::MAX);
+    Run { late, blind_ns, untold_ns, window: armed }
 }
