@@ -4,6 +4,8 @@
 
 #[path = "screens/behaviour.rs"]
 mod behaviour;
+#[path = "screens/health.rs"]
+mod health;
 #[path = "screens/precise.rs"]
 mod precise;
 #[path = "screens/random.rs"]

@@ -185,6 +185,7 @@ pub static TABLE: &[Entry] = &[
     row(A::Show(Page::Latency), "latency", &["5"], "page: how long waits were", Navigate),
     row(A::Show(Page::Flow), "flow", &["6"], "page: what followed what", Navigate),
     row(A::Show(Page::Active), "active", &["a"], "page: what every session is doing right now", Navigate),
+    row(A::Show(Page::Health), "health", &["H"], "page: how the recorder itself is doing", Navigate),
     row(A::NextPage, "next-page", &["Tab"], "next page", Navigate),
     row(A::PreviousPage, "previous-page", &["BackTab"], "previous page (Shift-Tab)", Navigate),
     row(A::Pause, "pause", &["Space"], "stop the picture, or follow time again", Time).hint(8, "pause").when(State::can_move),

@@ -8,8 +8,10 @@ use super::format;
 use super::text::{dot, put, put_right, row, width};
 use super::theme::Theme;
 use super::theme::role::Role;
+use super::widgets::health;
 use crate::analysis::answer::{Load, LoadBucket, Stretch};
 use crate::trace::clock::{Clock, Span, Ts};
+use crate::trace::marker::{Kind, Marker};
 use crate::trace::record::Fidelity;
 use crate::trace::wait::WaitClass;
 use jiff::tz::TimeZone;
@@ -18,6 +20,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::StatefulWidget;
 use stack::{Fill, stack};
+use std::collections::BTreeMap;
 
 /// The newest bucket is drawn once so much of it was observed.
 const LEAST: f64 = 0.25;
@@ -99,6 +102,14 @@ impl Chart<'_> {
         if let Some(at) = self.cursor {
             let time = format::clock(self.clock.wall(at), self.zone, true);
             x = put(buf, room, x, area.y, &format!("at {time} "), self.theme.of(Role::Cursor));
+            let plot =
+                Rect { x: area.x + super::draw::layout::AXIS, width: area.width.saturating_sub(super::draw::layout::AXIS + 1), ..area };
+            if let Some(marker) = self.happened(plot).get(&self.column(at, plot)) {
+                let half = usize::from(area.width) / 2;
+                let sentence = health::sentence(marker);
+                let text = super::text::fit(&sentence, half, self.theme.glyphs().ellipsis);
+                x = put(buf, room, x, area.y, &format!("{text} "), self.theme.of(health::role(marker)));
+            }
         }
         if self.cpus > 0 && f64::from(self.cpus) > self.top {
             let up = self.theme.glyphs().up;
@@ -284,6 +295,15 @@ impl Chart<'_> {
                 }
             }
         }
+        for (x, marker) in self.happened(plot) {
+            let glyphs = self.theme.glyphs();
+            let glyph = match marker.kind {
+                Kind::Fire => glyphs.fired,
+                Kind::Opened | Kind::Closed => glyphs.opened,
+                Kind::Near => glyphs.near,
+            };
+            dot(buf, x, plot.top(), glyph, self.theme.of(health::role(marker)));
+        }
         if let Some(at) = self.cursor.filter(|at| *at >= self.span.start && *at < self.span.end) {
             let x = self.column(at, plot);
             let style = self.theme.of(Role::Cursor);
@@ -298,10 +318,33 @@ impl Chart<'_> {
         }
     }
 
+    /// What happened about windows, in the columns where it is marked: of several things in one column the one that matters most.
+    fn happened(&self, plot: Rect) -> BTreeMap<u16, &Marker> {
+        let mut found: BTreeMap<u16, &Marker> = BTreeMap::new();
+        let inside = |m: &&Marker| m.kind != Kind::Closed && m.is_in(self.span);
+        for marker in self.load.iter().flat_map(|l| &l.markers).filter(inside) {
+            let place = found.entry(self.column(marker.at - 1, plot)).or_insert(marker);
+            if weight(marker) > weight(place) {
+                *place = marker;
+            }
+        }
+        found
+    }
+
     fn column(&self, at: Ts, plot: Rect) -> u16 {
         let share = at.since(self.span.start) as f64 / self.span.len().max(1) as f64;
         // The half guards against an instant computed from a bucket's start falling into the bucket before.
         plot.x + ((share * f64::from(plot.width) + 0.01) as u16).min(plot.width.saturating_sub(1))
+    }
+}
+
+/// How much a marker matters.
+fn weight(marker: &Marker) -> u8 {
+    match (marker.kind, marker.granted) {
+        (Kind::Fire, true) => 3,
+        (Kind::Fire, false) => 2,
+        (Kind::Opened | Kind::Closed, _) => 1,
+        (Kind::Near, _) => 0,
     }
 }
 

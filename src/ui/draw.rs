@@ -17,6 +17,7 @@ use super::widgets::crumbs::Crumbs;
 use super::widgets::detail::Panel;
 use super::widgets::flow;
 use super::widgets::footer::Footer;
+use super::widgets::health::Panel as Health;
 use super::widgets::help::Help;
 use super::widgets::latency::Distribution;
 use super::widgets::matrix::Matrix;
@@ -108,7 +109,7 @@ fn layer(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut 
         Some(Layer::Prompt(prompt)) => {
             (&Bottom { prompt, rows: state.rows.len(), theme }).render(area, buf);
         }
-        Some(Layer::Window(asking)) => (&Window { asking, last: state.window(), theme }).render(area, buf),
+        Some(Layer::Window(asking)) => (&Window { asking, last: state.window(), budget: state.budget(), theme }).render(area, buf),
         Some(Layer::Jump(jump)) => {
             let recorded = state.pulse.answer().and_then(|a| Some((a.clock, a.extent?))).map_or_else(String::new, |(clock, e)| {
                 let at = |ts| crate::show::moment(clock.wall(ts), &state.start.zone);
@@ -168,6 +169,9 @@ fn window(state: &State) -> String {
 }
 
 fn page(state: &State, theme: &Theme, area: Rect, buf: &mut Buffer, hits: &mut Hits) {
+    if state.place.page == Page::Health && state.pulse.answer().is_some() {
+        return (&Health { state, theme }).render(area, buf);
+    }
     let answer = state.answer(slot::PAGE);
     if let Some(notice) = notice(state, theme, answer) {
         notice.render(area, buf);
@@ -270,7 +274,7 @@ fn notice<'a>(state: &State, theme: &'a Theme, answer: Option<&Answer>) -> Optio
     };
     let headline = match place.page {
         Page::Active | Page::Sessions => "no active sessions",
-        Page::Time | Page::Events | Page::Latency | Page::Flow => "no load",
+        Page::Time | Page::Events | Page::Latency | Page::Flow | Page::Health => "no load",
         Page::Queries => "no load of any query",
     };
     make(headline.into(), Role::Dim, vec![idle])

@@ -23,6 +23,12 @@ pub struct Glyphs {
     pub cursor: &'static str,
     /// A mark on the time axis.
     pub mark: &'static str,
+    /// A rule asked for a window then.
+    pub fired: &'static str,
+    /// A window was opened by hand then.
+    pub opened: &'static str,
+    /// A rule was near then.
+    pub near: &'static str,
     /// Below a stretch of exact capture.
     pub exact: &'static str,
     /// Below a stretch of blocking capture.
@@ -76,6 +82,9 @@ pub static UNICODE: Glyphs = Glyphs {
     capacity: "╌",
     cursor: "│",
     mark: "╵",
+    fired: "▼",
+    opened: "▽",
+    near: "·",
     exact: "━",
     blocking: "┅",
     shades: [" ", "░", "▒", "▓", "█"],
@@ -109,6 +118,9 @@ pub static ASCII: Glyphs = Glyphs {
     capacity: "-",
     cursor: "|",
     mark: "'",
+    fired: "!",
+    opened: "v",
+    near: ".",
     exact: "=",
     blocking: "~",
     shades: [" ", ".", ":", "+", "#"],
@@ -140,7 +152,8 @@ mod tests {
     fn glyphs_that_fill_cells_are_one_cell_wide_and_classes_differ() {
         for set in [&UNICODE, &ASCII] {
             let all = set.rising.iter().chain(&set.growing).chain(&set.spark).chain(&set.classes).chain(&set.frame);
-            let all = all.chain(&set.shades).chain(&set.lines).chain([&set.exact, &set.blocking]);
+            let all =
+                all.chain(&set.shades).chain(&set.lines).chain([&set.exact, &set.blocking]).chain([&set.fired, &set.opened, &set.near]);
             assert_ne!(set.exact, set.blocking);
             for glyph in all.chain([&set.spark_gap, &set.hatch, &set.rule, &set.capacity, &set.cursor, &set.mark, &set.swatch]) {
                 assert_eq!(glyph.width(), 1, "{glyph}");

@@ -36,11 +36,14 @@ pub enum Page {
     Flow,
     /// What every session is doing right now.
     Active,
+    /// How the recorder itself is doing.
+    Health,
 }
 
 impl Page {
     /// In the order of the tab bar. The keys 7 to 9 and 0 are kept for pages to come.
-    pub const ALL: [Self; 7] = [Self::Time, Self::Events, Self::Sessions, Self::Queries, Self::Latency, Self::Flow, Self::Active];
+    pub const ALL: [Self; 8] =
+        [Self::Time, Self::Events, Self::Sessions, Self::Queries, Self::Latency, Self::Flow, Self::Active, Self::Health];
 
     /// Position in [`Self::ALL`].
     pub fn index(self) -> usize {
@@ -65,6 +68,7 @@ impl Page {
             Self::Latency => "Latency",
             Self::Flow => "Flow",
             Self::Active => "Active",
+            Self::Health => "Health",
         }
     }
 
@@ -78,6 +82,7 @@ impl Page {
             Self::Latency => Ask::Latency { buckets: columns.max(1) },
             Self::Flow => Ask::Flow,
             Self::Active => Ask::Active,
+            Self::Health => Ask::Load { buckets: 1 },
         }
     }
 
@@ -108,6 +113,10 @@ impl Page {
             Self::Active => {
                 "What every session was doing at the last tick of the window: waiting first, then on CPU, longest first. Dimmed SQL has ended: \
                  it is the last command of a session that is idle or idle in a transaction."
+            }
+            Self::Health => {
+                "How the recorder itself is doing: which windows opened and closed and which rules asked for them, in the window of the chart; what an \
+                 open window costs; how much of the hour's budget is left and what the rules have learned; what the program uses and what was lost."
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::analysis::answer::Answer;
 use crate::analysis::filter::Filter;
 use crate::analysis::question::Ask;
 use crate::trace::clock::{SECOND, Span, Ts};
-use crate::trace::health::{Link, WindowHealth};
+use crate::trace::health::{Escalation, Link, WindowHealth};
 use camera::{Camera, Hold};
 use jiff::tz::TimeZone;
 use layer::Layer;
@@ -283,6 +283,11 @@ impl State {
         self.pulse.answer().and_then(|a| a.health.window.as_ref())
     }
 
+    /// Account of budget and rules, where windows open by themselves.
+    pub fn budget(&self) -> Option<&Escalation> {
+        self.pulse.answer().and_then(|a| a.health.escalation.as_ref())
+    }
+
     /// Whether a window can be opened here.
     pub fn can_escalate(&self) -> bool {
         matches!(self.start.windows, Windows::Of { .. }) && *self.pulse.link() == Link::Attached && self.is_at_chart()
@@ -358,7 +363,7 @@ impl State {
 
     /// Whether the page lists idle things when asked to.
     pub fn can_idle(&self) -> bool {
-        self.is_at_table() && !matches!(self.place.page, Page::Latency | Page::Flow)
+        self.is_at_table() && !matches!(self.place.page, Page::Latency | Page::Flow | Page::Health)
     }
 
     /// Whether nothing lies over the chart.
@@ -420,7 +425,7 @@ impl State {
 
     /// Whether the page's rows can be ordered.
     pub fn can_sort(&self) -> bool {
-        !matches!(self.place.page, Page::Time | Page::Latency | Page::Flow) && self.is_at_table()
+        !matches!(self.place.page, Page::Time | Page::Latency | Page::Flow | Page::Health) && self.is_at_table()
     }
 
     /// Whether a question of the page is about to be answered, so that drawing now would only flicker.

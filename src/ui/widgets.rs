@@ -5,6 +5,7 @@ pub mod crumbs;
 pub mod detail;
 pub mod flow;
 pub mod footer;
+pub mod health;
 pub mod help;
 pub mod latency;
 pub mod lines;

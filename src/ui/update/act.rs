@@ -7,6 +7,7 @@ use crate::ui::pages::Page;
 use crate::ui::pages::with_rows;
 use crate::ui::state::layer::Layer;
 use crate::ui::state::{Idle, Sql, State, slot};
+use crate::ui::widgets::health;
 
 /// Longest text put into a clipboard, bytes: terminals refuse more.
 const COPIED: usize = 74_000;
@@ -17,6 +18,15 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         return;
     }
     let screenful = state.areas().rows().max(2) as isize - 1;
+    if state.place.page == Page::Health
+        && let Some(by) = lines(action, screenful)
+    {
+        let bottom = health::bottom(state);
+        if let Some(view) = state.place.view_mut() {
+            view.offset = view.offset.min(bottom).saturating_add_signed(by).min(bottom);
+        }
+        return;
+    }
     match action {
         Action::Enter if state.place.page == Page::Flow => flow::enter(state),
         Action::Enter => drill::enter(state),
@@ -85,6 +95,19 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Quit | Action::Abort => effects.push(Effect::Leave(Outcome::Quit)),
     }
+}
+
+/// By how many lines an action scrolls a page of text.
+fn lines(action: Action, screenful: isize) -> Option<isize> {
+    Some(match action {
+        Action::Up => -1,
+        Action::Down => 1,
+        Action::PageUp => -screenful,
+        Action::PageDown => screenful,
+        Action::First => isize::MIN,
+        Action::Last => isize::MAX,
+        _ => return None,
+    })
 }
 
 /// An action while something lies over the page. False: it is the page's after all.

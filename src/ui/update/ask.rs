@@ -110,7 +110,7 @@ fn wants(state: &State) -> Vec<Want> {
     let page = state.place.page;
     let length = state.camera.length;
     want(slot::CHART, Ask::Load { buckets: state.buckets() }, &filter, span, length, 0, 0);
-    let limit = if matches!(page, Page::Time | Page::Active | Page::Flow | Page::Latency) { 0 } else { LIMIT };
+    let limit = if matches!(page, Page::Time | Page::Active | Page::Flow | Page::Latency | Page::Health) { 0 } else { LIMIT };
     // What every session was doing at the cursor, or at the moment gone to.
     let seen = match (page, held, state.instant()) {
         (Page::Active, Some(_), Some(at)) => Span::new(span.start, at),
@@ -141,7 +141,7 @@ fn wants(state: &State) -> Vec<Want> {
 /// Points of sparklines: about as many as there will be cells for.
 fn spark(state: &State) -> u16 {
     match (state.place.page, state.size.0) {
-        (Page::Active | Page::Latency | Page::Flow, _) => 0,
+        (Page::Active | Page::Latency | Page::Flow | Page::Health, _) => 0,
         (_, ..100) => 12,
         (_, 100..150) => 24,
         (_, 150..200) => 48,

@@ -99,6 +99,10 @@ pub(super) fn hear(state: &mut State, before: Option<&Health>) {
         state.awaited = None;
         return say(state, format!("no window: {}", format::safe(error)));
     }
+    if let Some(text) = by_itself(before, &now) {
+        state.awaited = None;
+        return say(state, text);
+    }
     if is_open(&now) || state.awaited.as_ref().is_some_and(|a| a.until <= state.now) {
         state.awaited = None;
     }
@@ -116,6 +120,20 @@ fn recording(state: &mut State, before: Option<&Health>, now: &Health) {
         (Some(_), None) => say(state, "recording again"),
         _ => {}
     }
+}
+
+/// What a rule did: it opened a window, or was denied one.
+fn by_itself(before: Option<&Health>, now: &Health) -> Option<String> {
+    let fires = |h: Option<&Health>| h.and_then(|h| h.escalation.as_ref()).map_or((0, 0), |e| (e.fires, e.dropped_budget));
+    let ((fired, denied), (fires, drops)) = (fires(before), fires(Some(now)));
+    // With the first account nothing is news.
+    before?.escalation.as_ref()?;
+    if let Some(window) = now.window.as_ref().filter(|w| w.open && fires > fired) {
+        let detail = if window.cause_detail.is_empty() { &window.cause } else { &window.cause_detail };
+        let left = window.remaining_s.map_or_else(String::new, |s| format!(" for {s} s"));
+        return Some(format!("{} window opened by itself{left}: {}", window.tier.name(), format::safe(detail)));
+    }
+    (drops > denied).then(|| "a rule asked for an exact window, and this hour's budget is used up".into())
 }
 
 fn is_open(health: &Health) -> bool {

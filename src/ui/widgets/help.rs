@@ -6,6 +6,7 @@ use crate::analysis::answer::{ActiveRow, EventRow, ModelRow, QueryRow, SessionRo
 use crate::trace::wait::WaitClass;
 use crate::ui::action::{Group, TABLE, short_key};
 use crate::ui::draw::hits::{Hits, Target};
+use crate::ui::glyphs::{ASCII, UNICODE};
 use crate::ui::pages::{Page, Row};
 use crate::ui::state::State;
 use crate::ui::theme::Theme;
@@ -98,7 +99,7 @@ fn lines(page: Page, width: u16, ascii: bool) -> Vec<Line> {
     let mut out = Lines::new(width, Role::Popup, Role::PopupTitle);
     out.heading(&format!("Page {}", page.title()));
     out.text(Role::Popup, page.about());
-    if !matches!(page, Page::Latency | Page::Flow) {
+    if !matches!(page, Page::Latency | Page::Flow | Page::Health) {
         out.heading("Columns");
     }
     match page {
@@ -107,7 +108,7 @@ fn lines(page: Page, width: u16, ascii: bool) -> Vec<Line> {
         Page::Sessions => columns::<SessionRow>(&mut out),
         Page::Queries => columns::<QueryRow>(&mut out),
         Page::Active => columns::<ActiveRow>(&mut out),
-        Page::Latency | Page::Flow => {}
+        Page::Latency | Page::Flow | Page::Health => {}
     }
     out.heading("Words");
     for (word, meaning) in WORDS {
@@ -116,6 +117,18 @@ fn lines(page: Page, width: u16, ascii: bool) -> Vec<Line> {
     out.heading("Wait classes, as they are stacked from the bottom");
     for class in WaitClass::ALL {
         out.entry(Role::PopupKey, class.name(), 16, Some(class), class_about(class));
+    }
+    out.heading("Marks along the top of the chart");
+    let glyphs = if ascii { &ASCII } else { &UNICODE };
+    for (glyph, meaning) in [
+        (
+            glyphs.fired,
+            "a rule saw something wrong and a window was opened; dimmer: there was no budget left, or the pause after the last one had not passed",
+        ),
+        (glyphs.opened, "somebody opened a window"),
+        (glyphs.near, "a rule was near: half of what it takes"),
+    ] {
+        out.entry(Role::PopupKey, glyph, 10, None, meaning);
     }
     for group in Group::ALL {
         out.heading(group.title());

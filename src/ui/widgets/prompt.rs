@@ -1,6 +1,6 @@
 //! Prompts: the line being typed, and below or above it what is wrong with it or what could be typed.
 
-use crate::trace::health::WindowHealth;
+use crate::trace::health::{Escalation, WindowHealth};
 use crate::ui::state::layer::{Jump, Prompt};
 use crate::ui::state::line::Line;
 use crate::ui::state::window::{Asking, name};
@@ -43,6 +43,8 @@ pub struct Window<'a> {
     pub asking: &'a Asking,
     /// The last window, for what it cost.
     pub last: Option<&'a WindowHealth>,
+    /// The budget of exact windows.
+    pub budget: Option<&'a Escalation>,
     /// Styles.
     pub theme: &'a Theme,
 }
@@ -62,8 +64,11 @@ impl Widget for &Window<'_> {
                     w.overhead_pct
                 )
             });
+            let budget = self.budget.map_or_else(String::new, |e| format!(" Budget of exact windows: {}.", super::health::budget(e)));
             (
-                format!("{tier} window: how many seconds? Also 2m, or 10 {other}. It slows the server down while it is open.{cost}"),
+                format!(
+                    "{tier} window: how many seconds? Also 2m, or 10 {other}. It slows the server down while it is open.{budget}{cost}"
+                ),
                 Role::Prompt,
             )
         };

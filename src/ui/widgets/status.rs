@@ -2,7 +2,7 @@
 //! left out, the least important first.
 
 use crate::analysis::answer::Answer;
-use crate::trace::health::{Access, Health, Link, WindowHealth};
+use crate::trace::health::{Access, Escalation, Health, Link, WindowHealth};
 use crate::trace::record::Fidelity;
 use crate::ui::format;
 use crate::ui::state::State;
@@ -83,6 +83,9 @@ impl Status<'_> {
         } else if let Some(tier) = tier(answer) {
             parts.push(part(2, Role::Status, tier));
         }
+        if let Some(left) = health.escalation.as_ref().and_then(budget) {
+            parts.push(part(4, Role::Status, left));
+        }
         let cpus = answer.server.cpus;
         // While nothing comes in, the last figures are not the present ones.
         let current = self.state.trouble().is_none();
@@ -154,13 +157,20 @@ fn tier(answer: &Answer) -> Option<String> {
     Some(text)
 }
 
-/// `EXACT 7 s left`, `412 ns each`, `3.1 % of a core`.
+/// `budget 245/300 s`; nothing where there is no limit.
+fn budget(e: &Escalation) -> Option<String> {
+    Some(format!("budget {:.0}/{:.0} s", e.remaining_s?, e.budget_s?))
+}
+
+/// `EXACT 7 s left`, `by anomaly`, `412 ns each`, `3.1 % of a core`.
 fn window_parts(window: &WindowHealth) -> impl Iterator<Item = (u8, String)> {
     let tier = window.tier.name().to_uppercase();
     let left = window.remaining_s.map_or_else(|| format!("{tier} until closed"), |s| format!("{tier} {s} s left"));
     let share = format!("{:.1} % of a core", window.overhead_pct);
     let price = (window.price_ns > 0).then(|| (1, format!("{} each", format::duration(window.price_ns))));
-    [(0, left)].into_iter().chain(price).chain([(0, share)])
+    let by_rule = !matches!(window.cause.as_str(), "" | "manual" | "standing");
+    let cause = by_rule.then(|| (1, format!("by {}", window.cause.replace('_', " "))));
+    [(0, left)].into_iter().chain(cause).chain(price).chain([(0, share)])
 }
 
 /// What a window's price is the price of.
