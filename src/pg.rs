@@ -15,6 +15,7 @@ pub mod names;
 pub mod discover;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod elf;
+#[cfg(all(feature = "capture", target_os = "linux"))]
 mod identity;
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub mod memory;

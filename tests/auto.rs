@@ -12,6 +12,9 @@ use binary::{Daemon, until};
 use pg_wait_tracer::analysis::answer::{self, Answer, Body};
 use pg_wait_tracer::analysis::filter::Filter;
 use pg_wait_tracer::analysis::question::{Ask, Question};
+use pg_wait_tracer::capture::budget::Allowance;
+use pg_wait_tracer::capture::escalation::Settings;
+use pg_wait_tracer::capture::sampler::{Command, Policy};
 use pg_wait_tracer::capture::window::Kind as Tier;
 use pg_wait_tracer::pg::names::event_names;
 use pg_wait_tracer::store::dir::{Dir, Options as Reading};
@@ -25,6 +28,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 use support::server::versions;
+use support::watch::Watch;
 use support::{Options, Running, Server};
 
 /// Servers of both ways to say what a wait is: before 17 and since.
@@ -201,6 +205,50 @@ fn a_storm_on_the_cpu_opens_one_and_no_budget_none() {
             assert_eq!(edges(dir.path()).first().map(|e| e.1 & 0xff), (budget != "0").then_some(6));
         }
     }
+}
+
+#[test]
+fn by_hand_exact_windows_have_a_budget_blocking_ones_none_and_sampled_mode_opens_nothing() {
+    for server in servers() {
+        let settings = Settings { budget: Allowance::Ns(2 * SECOND), ..Settings::default() };
+        let mut watch = Watch::policy(&server, Policy::Auto { settings: Box::new(settings), learned: None });
+        let open = |kind, seconds| Command::Open { kind, seconds };
+        let done = watch.order(open(Tier::Blocking, Some(60))).unwrap();
+        assert_eq!((done.granted_s, watch.health().escalation.unwrap().remaining_s), (Some(60), Some(2.0)));
+        let done = watch.order(open(Tier::Exact, Some(60))).unwrap();
+        assert_eq!((done.granted_s, done.remaining_s), (Some(2), Some(2)));
+        let window = watch.health().window.unwrap();
+        assert_eq!((window.open, window.tier, window.cause.as_str()), (true, Tier::Exact.fidelity(), "manual"));
+        let closed = watch.closed(Duration::from_secs(10));
+        assert!(closed.reason.contains("budget"), "{closed:?}");
+        let denied = watch.order(open(Tier::Exact, None)).unwrap_err();
+        assert!(denied.contains("exhausted") && watch.health().window_error == Some(denied), "{:?}", watch.health());
+        let account = watch.health().escalation.unwrap();
+        assert_eq!((account.windows, account.denied, account.budget_closed, account.remaining_s), (1, 1, 1, Some(0.0)));
+        let Body::Load(load) = watch.ask(Ask::Load { buckets: 1 }, Window::Follow(60 * SECOND)).body else { panic!() };
+        let told: Vec<(Kind, Reason)> = load.markers.iter().map(|m| (m.kind, m.reason)).collect();
+        let manual = Reason::Manual;
+        assert_eq!(told, [(Kind::Opened, manual), (Kind::Closed, Reason::Request), (Kind::Opened, manual), (Kind::Closed, Reason::Budget)]);
+        let mut watch = Watch::policy(&server, Policy::Never);
+        for kind in [Tier::Exact, Tier::Blocking] {
+            assert!(watch.order(open(kind, Some(5))).unwrap_err().contains("--mode tiered"));
+        }
+        assert_eq!((watch.health().window, watch.health().escalation), (None, None));
+    }
+}
+
+#[test]
+fn where_memory_is_not_mapped_it_says_once_why_no_window_opens_and_records() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let load: Vec<Running> = (0..3).map(|_| server.session("SELECT pg_sleep(8)")).collect();
+    let daemon = watch(&server, dir.path(), &["--access", "readv", "--mode", "tiered", "--anomaly-aas-factor", "0"]);
+    sleep(Duration::from_secs(3));
+    drop(load);
+    let said = daemon.stop();
+    assert_eq!(said.matches("no window: exact windows need the server's memory mapped").count(), 1, "{said}");
+    let active = ask(dir.path(), Ask::TimeModel, "event=Timeout:PgSleep", None);
+    assert!(active.db_time_ns > 3 * SECOND, "{active:?}");
 }
 
 #[test]

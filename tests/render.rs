@@ -8,7 +8,7 @@ use pg_wait_tracer::analysis::answer::Body;
 use pg_wait_tracer::analysis::filter::Filter;
 use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::capture::script::scenario::Scenario;
-use pg_wait_tracer::capture::script::{START, Script};
+use pg_wait_tracer::capture::script::{START, START_WALL, Script};
 use pg_wait_tracer::render::{Format, Options, Renderer, Scope, Sort, View};
 use pg_wait_tracer::trace::clock::{SECOND, Span, Window};
 use pg_wait_tracer::trace::recent::Recent;
@@ -314,6 +314,10 @@ fn exact_windows_without_waits_are_no_holes() {
 fn load_over_time_has_off_cpu_as_a_class_of_its_own() {
     let question = Question::new(Ask::Load { buckets: 1 }, Window::Follow(5 * SECOND));
     let line = pg_wait_tracer::render::json::object("load", &made::answer(Seen::Exact, &question));
+    let marker = &line["markers"][0];
+    assert_eq!((&marker["kind"], &marker["reason"], &marker["tier"]), (&"opened".into(), &"anomaly".into(), &"exact".into()));
+    assert_eq!((&marker["seconds"], &marker["granted"], &marker["detail"]), (&60.into(), &true.into(), &"load 10.0, usually 2.0".into()));
+    assert_eq!(marker["t_ns"], (START_WALL + 30 * SECOND as i64).to_string());
     assert_eq!((line["buckets"][0]["offcpu"].as_f64(), line["buckets"][0]["cpu"].as_f64()), (Some(0.1), Some(0.8)));
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use pg_wait_tracer::analysis::answer::{ActiveRow, Answer, Body, EventRow};
 use pg_wait_tracer::analysis::question::{Ask, Question};
 use pg_wait_tracer::analysis::{Local, Source};
 use pg_wait_tracer::capture::engine::Engine;
-use pg_wait_tracer::capture::sampler::{Command, Options, Order, Sampler};
+use pg_wait_tracer::capture::sampler::{Command, Options, Order, Outcome, Policy, Sampler};
 use pg_wait_tracer::capture::window::{Kind, Rules};
 use pg_wait_tracer::pg::discover;
 use pg_wait_tracer::pg::memory::Reach;
@@ -67,6 +67,23 @@ impl Watch {
     /// Watches a server, with windows as `rules` say.
     pub fn windows(server: &Server, rules: Rules) -> Self {
         Self::with(server, Reach::Auto, |o| o.rules = rules)
+    }
+
+    /// Watches a server whose windows are opened by who may.
+    pub fn policy(server: &Server, policy: Policy) -> Self {
+        Self::with(server, Reach::Auto, |o| {
+            o.policy = policy;
+            o.rules = Rules { max_overhead_pct: 1e9, ..Rules::default() };
+        })
+    }
+
+    /// Wants something, and waits for what comes of it.
+    pub fn order(&mut self, command: Command) -> Outcome {
+        let (reply, outcome) = bounded(1);
+        self.commands.send(Order { command, reply: Some(reply) }).unwrap();
+        let outcome = outcome.recv_timeout(Duration::from_secs(20)).unwrap();
+        self.run(Duration::from_millis(600));
+        outcome
     }
 
     fn with(server: &Server, reach: Reach, set: impl FnOnce(&mut Options)) -> Self {
