@@ -104,6 +104,8 @@ fn recordings(flags: &Live, format: Format, tui: bool) -> Result<bool> {
         "--mode says how waits are captured, and a recording is captured already: leave it out"
     } else if looks && (flags.sample_rate.is_some() || flags.target.pid.is_some() || flags.script.is_some()) {
         "a recording is looked at, no server: leave out --pid, --sample-rate and --script"
+    } else if looks && flags.metrics_listen.is_some() {
+        "--metrics-listen serves metrics of a capture, and a recording is looked at: leave it out"
     } else {
         return Ok(looks);
     };
