@@ -37,8 +37,7 @@ const SOON: Duration = Duration::from_secs(5);
 /// A daemon that plays a scenario without an end.
 fn plays(dir: &Path, more: &[&str]) -> Daemon {
     let script = dir.join("endless.toml");
-    let steady =
-        "loop = true\nlength = \"60s\"\nrate = 100\n[[session]]\npid = 100\ncount = 5\ndoes = [\"0s..60s Lock:transactionid query=5\"]\n";
+    let steady = "title = \"Steady\"\nloop = true\nlength = \"60s\"\nrate = 100\n[[session]]\npid = 100\ncount = 5\ndoes = [\"0s..60s Lock:transactionid query=5\"]\n";
     std::fs::write(&script, steady).unwrap();
     let rec = dir.join("rec");
     let mut daemon = Daemon::start(&rec, &[&["--script", script.to_str().unwrap()], more].concat());

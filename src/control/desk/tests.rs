@@ -1,5 +1,5 @@
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 //! The words of the socket, with a capture that a test plays.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use super::*;
 use crate::capture::command::{Done, Kind};
