@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 pub const MOST: usize = 64;
 /// Clients of HTTP at once. They are dropped soon when they ask for nothing.
 pub const MOST_HTTP: usize = 32;
+/// How much nicer than capture this thread is.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
 /// How often it is looked for what capture answers.
 const LOOK: Duration = Duration::from_millis(5);
 /// How long nobody is accepted when accepting fails: descriptors have run out.
@@ -55,6 +58,9 @@ impl Listeners {
 
 /// Serves until the other end of `ended` is closed.
 pub fn run(listeners: Listeners, desk: &Desk, ended: &UnixStream) {
+    // Whoever asks without end takes what capture leaves of the CPU. Of a thread, on Linux.
+    #[cfg(target_os = "linux")]
+    rustix::process::nice(NICE).ok();
     let mut clients: Vec<Client> = Vec::new();
     let mut paused: Option<Instant> = None;
     loop {

@@ -109,6 +109,8 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    // The umask may have taken the owner's rights, too.
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     rustix::net::listen(&socket, 128)?;
     Ok(UnixListener::from(socket))
 }
