@@ -129,6 +129,26 @@ fn nuisance(rec: &Path, at: &str, stop: &AtomicBool) {
     }
 }
 
+/// Two and a half seconds of hostile clients of one recorder: ticks and late ticks of another, or of the same.
+fn annoyed(watched: &Path, rec: &Path, at: &str) -> (u64, u64) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let before = ticks(watched);
+    let nuisances: Vec<_> = (0..2)
+        .map(|_| {
+            let (rec, at, stop) = (rec.to_owned(), at.to_owned(), Arc::clone(&stop));
+            std::thread::spawn(move || nuisance(&rec, &at, &stop))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(2_500));
+    stop.store(true, Ordering::Relaxed);
+    for nuisance in nuisances {
+        nuisance.join().unwrap();
+    }
+    until("there is room again", || Talk::to(watched).is_some_and(|mut t| t.ask(r#"{"cmd":"health"}"#)["ok"] == true));
+    let after = ticks(watched);
+    (after.0 - before.0, after.1 - before.1)
+}
+
 #[test]
 fn hostile_clients_do_not_disturb_the_capture() {
     let Some(server) = Server::start("18", &Options::new()) else { return };
@@ -136,33 +156,23 @@ fn hostile_clients_do_not_disturb_the_capture() {
     let rec = dir.path();
     let daemon = watch(&server, rec, &["--metrics-listen", ":0", "--sample-rate", "100"]);
     let at = address(&daemon);
-    let calm = (ticks(rec), std::thread::sleep(Duration::from_secs(8)), ticks(rec));
-    let stop = Arc::new(AtomicBool::new(false));
-    let before = ticks(rec);
-    let nuisances: Vec<_> = (0..2)
-        .map(|_| {
-            let (rec, at, stop) = (rec.to_owned(), at.clone(), Arc::clone(&stop));
-            std::thread::spawn(move || nuisance(&rec, &at, &stop))
-        })
-        .collect();
-    std::thread::sleep(Duration::from_secs(8));
-    stop.store(true, Ordering::Relaxed);
-    for nuisance in nuisances {
-        nuisance.join().unwrap();
+    // The same load on the machine, on somebody else: what is late then is late because of that.
+    let elsewhere = TempDir::new().unwrap();
+    let other = crate::plays(elsewhere.path(), &["--metrics-listen", ":0"]);
+    let (other_rec, other_at) = (elsewhere.path().join("rec"), address(&other));
+    let (mut calm, mut hostile) = ((0, 0), (0, 0));
+    for _ in 0..4 {
+        let here = annoyed(rec, &other_rec, &other_at);
+        calm = (calm.0 + here.0, calm.1 + here.1);
+        let here = annoyed(rec, rec, &at);
+        hostile = (hostile.0 + here.0, hostile.1 + here.1);
     }
-    let mut after = None;
-    until("there is room again", || {
-        let asked = Talk::to(rec).map(|mut t| t.ask(r#"{"cmd":"health"}"#));
-        after = asked.filter(|a| a["ok"] == true).map(|_| ticks(rec));
-        after.is_some()
-    });
-    let after = after.unwrap();
-    let late = |a: (u64, u64, u64), b: (u64, u64, u64)| (b.0 - a.0, b.1 - a.1);
-    let (calm, hostile) = (late(calm.0, calm.2), late(before, after));
-    eprintln!("late ticks: {} of {} in peace, {} of {} among hostile clients", calm.1, calm.0, hostile.1, hostile.0);
-    assert!(hostile.0 >= 700, "ticks are missing: {hostile:?}");
-    // A neighbour on the machine may delay one in a hundred at any time.
-    assert!(hostile.1 <= calm.1 + hostile.0 / 100, "{hostile:?} against {calm:?}");
+    other.stop();
+    eprintln!("late ticks: {} of {} with hostile clients elsewhere, {} of {} with them here", calm.1, calm.0, hostile.1, hostile.0);
+    assert!(hostile.0 * 10 >= calm.0 * 9, "ticks are missing: {hostile:?} against {calm:?}");
+    // A neighbour on the machine may delay some at any time.
+    assert!(hostile.1 <= 2 * calm.1 + hostile.0 / 50, "{hostile:?} against {calm:?}");
+    let after = ticks(rec);
     assert_eq!(after.2, 0, "blocks were dropped");
     let sum = scrape(&at);
     assert!(sum.get("control_clients_refused_total", &[]) + sum.get("control_clients_dropped_total", &[]) > 0.0);
