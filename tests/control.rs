@@ -40,7 +40,7 @@ fn plays(dir: &Path, more: &[&str]) -> Daemon {
     let steady = "title = \"Steady\"\nloop = true\nlength = \"60s\"\nrate = 100\n[[session]]\npid = 100\ncount = 5\ndoes = [\"0s..60s Lock:transactionid query=5\"]\n";
     std::fs::write(&script, steady).unwrap();
     let rec = dir.join("rec");
-    let mut daemon = Daemon::start(&rec, &[&["--script", script.to_str().unwrap()], more].concat());
+    let mut daemon = Daemon::start(&rec, &[&["--script", script.to_str().unwrap(), "--mode", "sampled"], more].concat());
     daemon.says("recording into");
     until("it has a socket and an account", || Talk::to(&rec).is_some_and(|mut talk| talk.ask(r#"{"cmd":"status"}"#)["backends"] == 5));
     daemon
