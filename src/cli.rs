@@ -30,7 +30,8 @@ pub struct Cli {
     pub version: Option<bool>,
 }
 
-fn version() -> &'static str {
+/// Version and commit.
+pub fn version() -> &'static str {
     env!("PGWT_VERSION")
 }
 
@@ -41,6 +42,8 @@ pub enum Command {
     Tui(Box<Live>),
     /// A recording at a glance: time model, top events, sessions and queries.
     Dump(Box<Dump>),
+    /// Ask a running recorder, by its directory: how it stands, its metrics; open and close an exact window.
+    Ctl(Ctl),
     /// What this machine and its servers allow, and what mends what is missing.
     Doctor(Box<Target>),
     /// A private throw-away PostgreSQL with a workload, and the picture on it.
@@ -133,6 +136,9 @@ pub struct Live {
     /// Time zone of what is shown, for example Europe/Berlin or UTC [default: local].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
+    /// Serve metrics for Prometheus on this address over HTTP, without any login: :9187 is 127.0.0.1:9187.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics_listen: Option<String>,
     /// Only ASCII characters in the full-screen picture.
     #[arg(long)]
     pub ascii: bool,
@@ -224,6 +230,49 @@ pub struct Dump {
     /// Time zone of what is shown, for example Europe/Berlin or UTC [default: local].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
+}
+
+/// Flags of the control command.
+#[derive(Debug, Clone, Args)]
+pub struct Ctl {
+    /// Trace directory of the recorder.
+    #[arg(short = 'T', long, value_name = "DIR")]
+    pub trace_dir: PathBuf,
+    /// What is wanted.
+    #[arg(value_enum)]
+    pub what: Wanted,
+    /// Length of the window, for escalate [default: 60].
+    #[arg(value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub seconds: Option<u32>,
+    /// text, or json: the answer as it came.
+    #[arg(short, long, value_enum, default_value_t = Answer::Text)]
+    pub format: Answer,
+}
+
+/// What a recorder can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Wanted {
+    /// How it stands: mode, server, window, budget.
+    Status,
+    /// What it has counted.
+    Metrics,
+    /// Its whole account of itself.
+    Health,
+    /// All metrics as Prometheus reads them.
+    Prometheus,
+    /// Open an exact window, or let the open one last so long from now.
+    Escalate,
+    /// Close the window.
+    Deescalate,
+}
+
+/// How its answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Answer {
+    /// For people.
+    Text,
+    /// A line of JSON.
+    Json,
 }
 
 /// Flags of the demo.

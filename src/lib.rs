@@ -22,6 +22,7 @@ pub mod analysis;
 pub mod capture;
 pub mod cli;
 pub mod config;
+pub mod control;
 pub mod demo;
 pub mod pg;
 pub mod render;

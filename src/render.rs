@@ -2,6 +2,7 @@
 //!
 //! A [`Renderer`] says what to ask ([`Renderer::questions`]) and prints what came back ([`Renderer::write`]); asking is the caller's.
 
+pub mod control;
 pub mod csv;
 pub mod json;
 mod scale;

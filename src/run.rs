@@ -1,5 +1,7 @@
 //! One function per command: only wiring.
 
+mod control;
+mod ctl;
 mod doctor;
 mod dump;
 mod escalation;
@@ -42,6 +44,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         None => picture(&cli.live, format_of(&cli.live), Looks::AsTold),
         Some(Command::Tui(live)) => picture(&live, live.format.unwrap_or(Format::Tui), Looks::AtRecording),
         Some(Command::Dump(flags)) => dump::run(&flags),
+        Some(Command::Ctl(flags)) => ctl::run(&flags),
         Some(Command::Doctor(target)) => doctor::run(&target),
         #[cfg(all(feature = "capture", target_os = "linux"))]
         Some(Command::Demo(demo)) => demo::run(&demo),

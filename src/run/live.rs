@@ -1,13 +1,14 @@
 //! Where batches come from: a running server or a scenario file. Opens it, waits for the first picture, checks the filter against its names.
 
-use super::record;
 use super::wish::Wish;
+use super::{control, record};
 use crate::analysis::question::{Ask, Question};
 use crate::analysis::{Local, Source};
 use crate::capture::command::Order;
 use crate::capture::engine::{Engine, Tap};
 use crate::capture::script::Script;
 use crate::capture::script::scenario::Scenario;
+use crate::control::Control;
 use crate::store::writer::Writer;
 use crate::trace::Trace;
 use crate::trace::clock::Window;
@@ -43,6 +44,8 @@ pub struct Capturing {
     pub engine: Engine,
     /// Opens and closes windows; nobody listens when a scenario is played or the build cannot capture.
     pub commands: Sender<Order>,
+    /// The control socket and the metrics. They end behind the capture, and before the writer lets go of the directory.
+    pub control: Option<Control>,
     /// The writer, when there is a directory to record into. End the capture first, then it: [`record::finish`].
     pub recorder: Option<Arc<Writer>>,
 }
@@ -62,11 +65,15 @@ pub fn start(wish: &Wish, stop: &AtomicBool) -> Result<Option<Capturing>> {
     let dir = wish.flags.recording.trace_dir.as_deref().unwrap_or(Path::new(""));
     let tap = recorder.as_ref().map(|writer| record::tap(writer, dir));
     let (commands, inbox) = unbounded();
+    let (control, tap) = match control::start(wish, commands.clone())? {
+        Some((control, eye)) => (Some(control), Some(control::tap(tap, recorder.clone(), eye))),
+        None => (None, tap),
+    };
     let started = match &wish.flags.script {
         Some(file) => Some(play(file, tap)?),
         None => watch(wish, inbox, tap, stop)?,
     };
-    Ok(started.map(|(engine, batches)| Capturing { batches, engine, commands, recorder }))
+    Ok(started.map(|(engine, batches)| Capturing { batches, engine, commands, control, recorder }))
 }
 
 /// Opens what the wish names, and waits for the first batch.

@@ -167,7 +167,7 @@ pub fn daemon(wish: &Wish) -> Result<ExitCode> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     signal_hook::flag::register(SIGHUP, Arc::clone(&rotate))?;
-    let Some(Capturing { batches, engine, recorder, .. }) = live::start(wish, &stop)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(Capturing { batches, engine, recorder, control, .. }) = live::start(wish, &stop)? else { return Ok(ExitCode::SUCCESS) };
     if let Some(dir) = &wish.flags.recording.trace_dir {
         eprintln!("pg_wait_tracer: recording into {}", dir.display());
     }
@@ -185,6 +185,7 @@ pub fn daemon(wish: &Wish) -> Result<ExitCode> {
         }
     }
     drop(engine);
+    drop(control);
     batches.try_iter().for_each(|batch| herald.hear(&batch.health, &batch.markers));
     finish(recorder)?;
     match &herald.last.link {

@@ -30,13 +30,13 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         let _ = news.send(ui::msg::Msg::Reply(reply));
     };
     let mut start = start(wish);
-    let (worker, engine, recorder) = if let Some(dir) = wish.recorded() {
+    let (worker, capture, recorder) = if let Some(dir) = wish.recorded() {
         let recorded = Recorded::open(dir, event_names)?;
         look(&mut start, wish, &recorded)?;
         (Worker::live(recorded, crossbeam_channel::never(), reply)?, None, None)
     } else {
-        let Opened { trace, capturing: Capturing { batches, engine, commands, recorder } } = live::open(wish)?;
-        (Worker::live(trace, batches, reply)?.with_commands(commands), Some(engine), recorder)
+        let Opened { trace, capturing: Capturing { batches, engine, commands, recorder, control } } = live::open(wish)?;
+        (Worker::live(trace, batches, reply)?.with_commands(commands), Some((engine, control)), recorder)
     };
     let options = Options {
         start,
@@ -49,7 +49,8 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         mouse: if wish.mouse { ui::terminal::Mouse::On } else { ui::terminal::Mouse::Off },
     };
     let outcome = ui::run(options, worker, inbox)?;
-    drop(engine);
+    // In this order: the engine, then what serves its account.
+    drop(capture);
     record::finish(recorder)?;
     match outcome {
         Outcome::Quit | Outcome::Signal(_) => Ok(ExitCode::SUCCESS),

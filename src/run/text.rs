@@ -54,8 +54,9 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
             break;
         }
     }
-    let Opened { trace, capturing: Capturing { engine, recorder, .. } } = opened;
+    let Opened { trace, capturing: Capturing { engine, recorder, control, .. } } = opened;
     drop(engine);
+    drop(control);
     record::finish(recorder)?;
     match &trace.0.health().link {
         Link::Ended { why } if !why.is_empty() => anyhow::bail!("{why}"),

@@ -113,6 +113,8 @@ fn recordings(flags: &Live, format: Format, tui: bool) -> Result<bool> {
         "budget and rules are of capture, and a recording is captured already: leave them out"
     } else if looks && (flags.sample_rate.is_some() || flags.target.pid.is_some() || flags.script.is_some()) {
         "a recording is looked at, no server: leave out --pid, --sample-rate and --script"
+    } else if looks && flags.metrics_listen.is_some() {
+        "--metrics-listen serves metrics of a capture, and a recording is looked at: leave it out"
     } else {
         return Ok(looks);
     };

@@ -160,6 +160,16 @@ impl Recent {
         }
     }
 
+    /// Drops blocks that end at or before an instant, and sessions that had ended by then.
+    pub fn forget(&mut self, before: Ts) {
+        for ladder in [&mut self.sampled, &mut self.intervals] {
+            while ladder.blocks.front().is_some_and(|(_, b)| b.span().end <= before) {
+                ladder.drop_oldest();
+            }
+        }
+        self.catalog.forget_sessions(before);
+    }
+
     /// Bytes the blocks occupy.
     pub fn bytes(&self) -> usize {
         self.sampled.bytes + self.intervals.bytes
