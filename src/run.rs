@@ -7,6 +7,7 @@ mod dump;
 mod escalation;
 mod live;
 mod record;
+mod remote;
 mod replay;
 mod screen;
 mod text;

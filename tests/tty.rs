@@ -1,6 +1,8 @@
 //! The real binary in a real pseudo-terminal: a picture of a real server, three levels down and back; and every way out leaves a sane terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "support/binary.rs"]
+mod binary;
 mod support;
 
 use std::io::{Read, Write};
@@ -164,6 +166,41 @@ fn a_real_server_three_levels_down_and_back() {
     terminal.shows(&["DB Time", "Idle"]);
     terminal.press("q");
     assert_eq!(terminal.ends(), 0);
+}
+
+#[test]
+fn over_the_directory_of_a_daemon_its_windows_are_opened_and_closed() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    server.pgbench(&["-i", "-q", "-s", "1"]).finish();
+    let load = server.pgbench(&["-n", "-S", "-c", "2", "-T", "3600"]);
+    let dir = tempfile::TempDir::new().unwrap();
+    let pid = server.pid().to_string();
+    let tiered = ["--mode", "tiered", "--pid", &pid, "--max-overhead", "100000", "--escalation-budget", "15"];
+    // Nothing opens by itself meanwhile.
+    let quiet = ["--anomaly-aas-factor", "0", "--anomaly-lock-fraction", "0", "--anomaly-cpu-cusum-disable"];
+    let daemon = binary::Daemon::start(dir.path(), &[&tiered[..], &quiet[..]].concat());
+    binary::until("there is something to look at", || {
+        dir.path().join("current.trace").exists() && daemon.stderr().contains("recording into")
+    });
+    let mut terminal = Terminal::start(140, 40, &["tui", "-T", dir.path().to_str().unwrap()]);
+    terminal.shows(&["DB Time", "pg18", "budget 15/15 s"]);
+    terminal.press("e");
+    terminal.shows(&["seconds:", "15 of 15 s left this hour"]);
+    terminal.press("10\r");
+    terminal.shows(&["EXACT", "s left"]);
+    terminal.press("H");
+    terminal.shows(&["exact window opened (manual, 10 s)", "What happened in the window shown"]);
+    terminal.press("E");
+    terminal.shows(&["exact window closed: closed by hand"]);
+    // What the recorder refuses is said here.
+    terminal.press("e99\r");
+    terminal.shows(&["EXACT"]);
+    terminal.shows(&["budget 0/15 s"]);
+    terminal.press("e5\r");
+    terminal.shows(&["no window: escalation budget exhausted for this hour"]);
+    terminal.press("q");
+    assert_eq!(terminal.ends(), 0);
+    drop(load);
 }
 
 #[test]

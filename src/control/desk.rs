@@ -3,7 +3,7 @@
 use super::board::{Account, Board, Served, unhealthy};
 use super::exposition::Format;
 use super::{metrics, own};
-use crate::capture::command::{Command, Order, Outcome};
+use crate::capture::command::{Command, Kind, Order, Outcome};
 use crate::trace::health::{Link, WindowHealth};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use serde_json::{Map, Value, json};
@@ -79,7 +79,13 @@ impl Desk {
             "escalate" => match seconds(request.get("duration_s")) {
                 None => self.denied(&account, "duration_s must be positive"),
                 Some(seconds) => {
-                    return self.order(&account, Command::Open { kind: self.board.facts.kind, seconds: Some(seconds) });
+                    let kind = match request.get("tier").map(Value::as_str) {
+                        None => self.board.facts.kind,
+                        Some(Some("exact")) => Kind::Exact,
+                        Some(Some("blocking")) => Kind::Blocking,
+                        Some(_) => return Reply::Now(self.denied(&account, "tier must be exact or blocking")),
+                    };
+                    return self.order(&account, Command::Open { kind, seconds: Some(seconds) });
                 }
             },
             "deescalate" => return self.order(&account, Command::Close),
@@ -122,13 +128,13 @@ impl Desk {
         let budget = budget_remaining(&account);
         Some(match (outcome, waiting.command) {
             (Err(why), _) => self.denied(&account, &why),
-            (Ok(done), Command::Open { seconds, .. }) => json!({
+            (Ok(done), Command::Open { kind, seconds }) => json!({
                 "ok": true,
                 "escalated": true,
                 "granted_s": done.granted_s.or(seconds),
                 "seconds_remaining": done.remaining_s,
                 "budget_remaining_s": budget,
-                "tier": self.board.facts.kind.fidelity().name(),
+                "tier": kind.fidelity().name(),
             })
             .to_string(),
             (Ok(_), Command::Close) => json!({ "ok": true, "escalated": false, "budget_remaining_s": budget }).to_string(),

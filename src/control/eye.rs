@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn windows_add_up_and_none_counts_twice() {
-        let account = |open, records, unarmed| Some(WindowHealth { open, records, unarmed, ..WindowHealth::default() });
+        let account = |open, records, unarmed| Some(WindowHealth { open, unarmed, records, ..WindowHealth::default() });
         let mut sum = Windows::default();
         let mut before = None;
         for now in [

@@ -2,6 +2,7 @@
 
 use super::live::{self, Capturing, Opened};
 use super::record;
+use super::remote;
 use super::wish::Wish;
 use crate::cli::{Color, Live, Mode, View, WindowTier};
 use crate::pg::names::event_names;
@@ -25,15 +26,25 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
     }
     ui::theme::Theme::check(wish.theme.as_deref().unwrap_or("auto")).map_err(|e| super::Usage(format!("{e:#}")))?;
     let (news, inbox) = ui::channel();
+    let refusals = news.clone();
     let reply = move |reply| {
         // The screen is gone: the worker is about to be told.
         let _ = news.send(ui::msg::Msg::Reply(reply));
     };
     let mut start = start(wish);
+    let mut forwarding = None;
     let (worker, capture, recorder) = if let Some(dir) = wish.recorded() {
         let recorded = Recorded::open(dir, event_names)?;
         look(&mut start, wish, &recorded)?;
-        (Worker::live(recorded, crossbeam_channel::never(), reply)?, None, None)
+        let mut worker = Worker::live(recorded, crossbeam_channel::never(), reply)?;
+        if matches!(start.windows, Windows::Of { .. }) {
+            let (orders, thread) = remote::forward(dir, move |why| {
+                let _ = refusals.send(ui::msg::Msg::Refused(why));
+            })?;
+            worker = worker.with_commands(orders);
+            forwarding = Some(thread);
+        }
+        (worker, None, None)
     } else {
         let Opened { trace, capturing: Capturing { batches, engine, commands, recorder, control } } = live::open(wish)?;
         (Worker::live(trace, batches, reply)?.with_commands(commands), Some((engine, control)), recorder)
@@ -49,6 +60,9 @@ pub fn run(wish: &Wish) -> Result<ExitCode> {
         mouse: if wish.mouse { ui::terminal::Mouse::On } else { ui::terminal::Mouse::Off },
     };
     let outcome = ui::run(options, worker, inbox)?;
+    if let Some(thread) = forwarding {
+        let _ = thread.join();
+    }
     // In this order: the engine, then what serves its account.
     drop(capture);
     record::finish(recorder)?;
@@ -82,7 +96,10 @@ fn start(wish: &Wish) -> Start {
 
 /// A recording that grows is followed; else all of it, or the stretch asked for, is looked at.
 fn look(start: &mut Start, wish: &Wish, recorded: &Recorded) -> Result<()> {
-    start.windows = Windows::Never("this is a recording; its recorder opens them".into());
+    start.windows = match wish.recorded() {
+        Some(dir) if recorded.grows() => remote::windows(dir),
+        _ => Windows::Never("this recording has ended".into()),
+    };
     let range = super::replay::range(wish.range(), &wish.zone, recorded)?;
     if range.chosen || !recorded.grows() {
         start.span = Some(range.span);

@@ -18,6 +18,8 @@ pub enum Msg {
     Reply(Reply),
     /// A command found nobody who listens.
     Unheard,
+    /// A command was refused: one line says why.
+    Refused(String),
     /// A signal arrived.
     Signal(Signal),
     /// Nothing can be shown any more: the terminal is gone, or another thread panicked. One line.

@@ -36,7 +36,11 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Effect> {
         Msg::Reply(r) => reply(state, r, &mut effects),
         Msg::Unheard => {
             state.revision += 1;
-            window::unheard(state);
+            window::unheard(state, "the capture has ended");
+        }
+        Msg::Refused(why) => {
+            state.revision += 1;
+            window::unheard(state, &why);
         }
         Msg::Signal(Signal::Stop) => effects.push(Effect::Suspend),
         Msg::Signal(Signal::Continue) => effects.push(Effect::Redraw),

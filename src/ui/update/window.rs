@@ -79,10 +79,10 @@ pub(super) fn close(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Nobody listens any more.
-pub(super) fn unheard(state: &mut State) {
+/// Nobody listens any more, or who does refuses.
+pub(super) fn unheard(state: &mut State, why: &str) {
     state.awaited = None;
-    say(state, "no window: the capture has ended");
+    say(state, format!("no window: {}", format::safe(why)));
 }
 
 /// Compares how things stood with how they stand.
