@@ -1,38 +1,12 @@
 //! The binary as a user meets it: help, bad flags, exit statuses, closed pipes, scenarios as text. Needs no root and no server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "support/binary.rs"]
+mod binary;
+
+use binary::{program, refused, run, scenario};
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
-
-fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pg_wait_tracer"));
-    command.env_remove("PGDATA").env("XDG_CONFIG_HOME", "/nonexistent").env("TZ", "UTC").stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    program().args(arguments).output().unwrap()
-}
-
-fn scenario(name: &str) -> String {
-    format!("{}/tests/scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"))
-}
-
-/// One line on stderr (clap's usage errors have a hint below), nothing on stdout, this status.
-fn refused(arguments: &[&str], status: i32, says: &[&str]) {
-    let out = run(arguments);
-    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert_eq!(out.status.code(), Some(status), "{arguments:?}: {stderr}");
-    assert!(out.stdout.is_empty(), "{arguments:?}");
-    for word in says {
-        assert!(stderr.contains(word), "{arguments:?} should say '{word}': {stderr}");
-    }
-    assert!(!stderr.contains("panicked") && !stderr.contains("Backtrace"), "{stderr}");
-    if !stderr.starts_with("error:") {
-        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
-        assert!(stderr.starts_with("pg_wait_tracer: "), "{stderr}");
-    }
-}
+use std::process::Stdio;
 
 #[test]
 fn help_and_version_are_on_stdout() {

@@ -3,6 +3,8 @@
 #![cfg(all(feature = "capture", target_os = "linux"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "exact/stock.rs"]
+mod stock;
 mod support;
 
 use std::collections::BTreeMap;

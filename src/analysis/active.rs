@@ -27,6 +27,7 @@ pub fn active<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, tally: &Tally, li
     let catalog = walk.trace.catalog();
     let Some((at, seen, mut runs)) = last_tick(walk) else { return (Vec::new(), None, 0) };
     begin(walk.trace, at, &mut runs);
+    measured(walk.trace, at, &mut runs);
     let mut load: FxHashMap<SessionId, u64> = FxHashMap::default();
     for row in tally.load() {
         *load.entry(row.key.session).or_default() += row.sum.ns;
@@ -44,14 +45,18 @@ pub fn active<T: Trace>(walk: &Walk<'_, T>, matcher: &Matcher, tally: &Tally, li
         .filter_map(|r| {
             let run = runs.get(&r.session)?;
             let times = times_of(&r.session).unwrap_or_default();
+            // It is no older than the command it is in, or than the state outside of one.
+            let since = if r.state.in_command() { times.query_start } else { times.state_change };
+            let since = if since == 0 { Ts(0) } else { walk.trace.clock().ts(since.saturating_mul(1_000)).min(at) };
+            let (start, began) = if since > run.start { (since, true) } else { (run.start, run.began) };
             Some(ActiveRow {
                 who: who(catalog, r.session),
                 doing: run.doing,
                 state: r.state,
                 event: r.event,
                 name: catalog.events.name(r.event),
-                for_ns: at.since(run.start),
-                for_at_least: !run.began,
+                for_ns: at.since(start),
+                for_at_least: !began,
                 time_ns: load.get(&r.session).copied().unwrap_or_default(),
                 sql: command(catalog, r, times.query_start),
                 query_start: times.query_start,
@@ -156,6 +161,31 @@ fn begin<T: Trace>(trace: &T, at: Ts, runs: &mut Runs) {
         }
         if open { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
+}
+
+/// Where exact or blocking capture saw the interval that a run is in, it began there; unless that is where the capture began.
+fn measured<T: Trace>(trace: &T, at: Ts, runs: &mut Runs) {
+    let mut found: Vec<(SessionId, Ts)> = Vec::new();
+    trace.scan(Span::new(at - 1, at), &mut |block| {
+        for r in block.records().filter(|r| r.span.start < at && r.span.end >= at) {
+            let Some(detail) = r.detail else { continue };
+            let start = r.span.start - detail.lead_ns;
+            if runs.get(&r.session).is_some_and(|run| run.event == r.event && start > run.start) {
+                found.push((r.session, start));
+            }
+        }
+    });
+    for (session, start) in found {
+        let (mut inside, mut cut) = (false, false);
+        trace.scan_coverage(Span::new(start - 1, start), &mut |block| {
+            inside |= block.watched().iter().any(|w| w.start < start && w.end >= start);
+            cut |= block.blind().iter().any(|b| b.session == session && b.span.end == start);
+            cut |= block.losses().iter().any(|l| l.session == Some(session) && l.span.end == start);
+        });
+        if let Some(run) = runs.get_mut(&session).filter(|_| inside && !cut) {
+            (run.start, run.began) = (start, true);
+        }
+    }
 }
 
 /// The tick taken at exactly `at`.

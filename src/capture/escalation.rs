@@ -33,6 +33,9 @@ impl Default for Settings {
     }
 }
 
+/// Between why a window was opened and why it lasts longer.
+const EXTENDED: &str = "; extended: ";
+
 /// Active sessions at a tick: all, those that wait for a lock, those without a wait.
 pub type Counts = (u32, u32, u32);
 
@@ -191,12 +194,15 @@ impl Escalation {
         let bits = [(near.aas, Rule::Aas), (near.lock, Rule::Lock), (near.cpu, Rule::Cpu)];
         for (_, rule) in bits.into_iter().filter(|(held, _)| *held) {
             let detail = self.figures(rule, seen);
+            // Inside a window it is what the window is looking at.
+            if !matches!(self.state, State::Closed) {
+                continue;
+            }
             if !near.cooldown {
                 if self.episodes.begins(What::Near(rule), seen.at) {
                     self.nearly.push(marker(seen.at, Kind::Near, reason(rule), detail, false, None));
                 }
-            } else if matches!(self.state, State::Closed) && self.episodes.begins(What::Cooldown, seen.at) {
-                // Inside a window it is what the window is looking at.
+            } else if self.episodes.begins(What::Cooldown, seen.at) {
                 let detail = format!("{detail}: too soon after the window before");
                 self.mark(seen.at, Kind::Fire, reason(rule), detail, false, None);
             }
@@ -231,11 +237,9 @@ impl Escalation {
                     end.by_budget |= by_budget;
                 }
                 if reason != Reason::Manual {
-                    if !grant.detail.is_empty() {
-                        grant.detail.push_str("; ");
-                    }
-                    grant.detail.push_str("extended: ");
-                    grant.detail.push_str(&detail);
+                    // The newest of them: a window may be extended for hours.
+                    let opened = grant.detail.split(EXTENDED).next().unwrap_or_default();
+                    grant.detail = if opened.is_empty() { format!("extended: {detail}") } else { format!("{opened}{EXTENDED}{detail}") };
                 }
                 Ok(Step::Extend(*end))
             }
@@ -271,7 +275,7 @@ impl Escalation {
         let State::Open { since, .. } = std::mem::replace(&mut self.state, State::Closed) else { return };
         self.ledger.close(at);
         self.budget_closed += u64::from(reason == Reason::Budget);
-        self.mark(at, Kind::Closed, reason, detail.to_owned(), true, Some(at.since(since).div_ceil(SECOND)));
+        self.mark(at, Kind::Closed, reason, detail.to_owned(), true, Some(lasted(at.since(since))));
     }
 
     /// Whether a window is asked for and not open yet.
@@ -347,6 +351,11 @@ impl Escalation {
 
 fn marker(at: Ts, kind: Kind, reason: Reason, detail: String, granted: bool, seconds: Option<u64>) -> Marker {
     Marker { at, kind, reason, tier: Fidelity::Exact, detail, granted, seconds }
+}
+
+/// Whole seconds that a window lasted, to the nearest.
+pub fn lasted(ns: u64) -> u64 {
+    (ns + SECOND / 2) / SECOND
 }
 
 /// Whether an end is behind another; `None` is behind all.

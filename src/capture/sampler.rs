@@ -28,6 +28,7 @@ use crate::trace::record::{Fidelity, QueryId, State};
 use crate::trace::wait::{WaitClass, WaitEvent};
 use crossbeam_channel::Receiver;
 use pace::Pace;
+pub use queries::PARSED_BY;
 use queries::Queries;
 use roster::Roster;
 use std::sync::Arc;

@@ -391,7 +391,7 @@ impl Window {
                         }
                     }
                     followed.tell_query(after, hands, &mut feed.news);
-                    let decided = !self.computes_ids || !after.state.in_command();
+                    let decided = !self.computes_ids || !after.state.in_command() || after.is_parsed(clock);
                     if ids && decided && followed.strand.wants_query().is_some() {
                         // Texts are there until the next command: not for long.
                         followed.settle_query(hands, &mut sink, &mut feed.news);
@@ -429,7 +429,7 @@ impl Window {
             }
             followed.strand.tell(until, &track, read_at, fresh, self.kind == Kind::Blocking, last, &mut sink);
             followed.keep_text(hands);
-            let decided = last || !self.computes_ids || !fresh.state.in_command();
+            let decided = last || !self.computes_ids || !fresh.state.in_command() || fresh.is_parsed(clock);
             if ids && decided {
                 followed.settle_query(hands, &mut sink, &mut feed.news);
             }
@@ -504,7 +504,7 @@ impl Window {
         for (_, followed) in self.seats.everyone() {
             followed.strand.give_up(&mut Sink { to: &mut feed.intervals, clock, ids });
         }
-        let health = self.health();
+        let health = WindowHealth { remaining_s: None, ..self.health() };
         (health, self.watched, Remains::of((self.seats, self.programs, self.shared)))
     }
 

@@ -63,6 +63,9 @@ fn collect(before: &str, value: &Value, rows: &mut Vec<(String, String)>) {
 fn told<'a>(name: &'a str, value: &Value) -> (&'a str, String) {
     let number = value.as_f64();
     let unit = |end: &str| name.strip_suffix(end).zip(number);
+    if let Some(x) = number.filter(|_| name.ends_with("_per_s")) {
+        return (name, format!("{x:.0}"));
+    }
     if let Some((name, x)) = unit("_s") {
         return (name, limit(x));
     }

@@ -85,6 +85,8 @@ struct Page {
     known: names::Known,
     told: times::Told,
     accounted: Ts,
+    /// How windows stood in the account written last.
+    stood: (bool, u64),
 }
 
 /// What is written in one piece.
@@ -326,6 +328,7 @@ impl Pen {
             known: names::Known::default(),
             told: times::Told::default(),
             accounted: Ts(0),
+            stood: (false, 0),
         })
     }
 
@@ -366,8 +369,9 @@ impl Pen {
         }
         page.encoder.close_window(&mut out);
         notes::write_markers(&mut out, &waiting.markers);
-        if page.accounted == Ts(0) || span.end.since(page.accounted) >= self.account_every() {
-            page.accounted = span.end;
+        let stands = stands(&self.health);
+        if page.accounted == Ts(0) || span.end.since(page.accounted) >= self.account_every() || stands != page.stood {
+            (page.accounted, page.stood) = (span.end, stands);
             notes::write_account(&mut out, &Account { clock: self.clock, health: self.health.clone() });
         }
         let mut merged = merged.into_iter();
@@ -464,6 +468,12 @@ fn append(page: &mut Page, bytes: &[u8], status: &mut Status, mut wrote: impl Fn
     page.end += bytes.len() as u64;
     status.bytes += bytes.len() as u64;
     Ok(())
+}
+
+/// Whether a window is open, and how many were and were denied: when that changes the account is written at once.
+fn stands(health: &Health) -> (bool, u64) {
+    let open = health.window.as_ref().is_some_and(|w| w.open);
+    (open, health.escalation.as_ref().map_or(0, |e| e.windows + e.denied + e.fires))
 }
 
 fn ended(health: &Health) -> bool {

@@ -3,6 +3,8 @@
 //! Blocks arrive small, so that the picture is fresh; older ones are merged eight by eight into larger ones, in which a session that did
 //! not change is one row. Memory is bounded: beyond the limit the oldest block is dropped and the extent says so.
 
+mod past;
+
 use super::Trace;
 use super::block::{Block, FULL};
 use super::catalog::{Catalog, News};
@@ -10,7 +12,9 @@ use super::clock::{Clock, Span, Ts};
 use super::health::Health;
 use super::learned::Learned;
 use super::marker::Marker;
-use super::record::Fidelity;
+use super::record::{Fidelity, SessionId};
+use super::times::Times;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -50,6 +54,7 @@ pub struct Recent {
     intervals: Ladder,
     /// Oldest first.
     markers: VecDeque<Marker>,
+    past: past::Past,
     limit: usize,
     catalog: Catalog,
     clock: Clock,
@@ -119,6 +124,7 @@ impl Recent {
             sampled: Ladder::default(),
             intervals: Ladder::default(),
             markers: VecDeque::new(),
+            past: past::Past::default(),
             limit,
             catalog: Catalog::default(),
             clock: Clock::default(),
@@ -128,7 +134,11 @@ impl Recent {
 
     /// Takes in what capture handed over.
     pub fn absorb(&mut self, batch: Batch) {
+        let newest = self.sampled.end().unwrap_or_default();
+        // Sessions are looked at behind the last tick.
+        let stretch = batch.block.as_ref().map_or(Span::new(newest, batch.clock.mono.max(newest)), |b| b.span());
         for news in batch.news {
+            self.past.hear(&news, stretch);
             self.catalog.learn(news);
         }
         self.health = batch.health;
@@ -156,6 +166,7 @@ impl Recent {
         if dropped || self.catalog.sessions.len() > 4 * (self.health.backends as usize + 1_000) {
             let oldest = self.extent().map(|e| e.start).unwrap_or_default();
             self.catalog.forget_sessions(oldest);
+            self.past.forget(oldest);
             self.markers.retain(|m| m.at >= oldest);
         }
     }
@@ -168,6 +179,7 @@ impl Recent {
             }
         }
         self.catalog.forget_sessions(before);
+        self.past.forget(before);
     }
 
     /// Bytes the blocks occupy.
@@ -193,6 +205,10 @@ impl Trace for Recent {
 
     fn health(&self) -> &Health {
         &self.health
+    }
+
+    fn times(&self, at: Ts) -> Option<FxHashMap<SessionId, Times>> {
+        Some(self.past.at(at, self.clock.wall(at) / 1_000))
     }
 
     fn markers(&self, window: Span) -> Vec<Marker> {

@@ -74,6 +74,23 @@ pub enum State {
 }
 
 impl State {
+    /// By its number.
+    pub const ALL: [Self; 8] = [
+        Self::Starting,
+        Self::Idle,
+        Self::Active,
+        Self::IdleInTransaction,
+        Self::Fastpath,
+        Self::IdleInTransactionAborted,
+        Self::Disabled,
+        Self::None,
+    ];
+
+    /// The state of a number, if there is one.
+    pub fn of(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
     /// Whether a command is open, so that "no wait" means CPU. Unknown (`track_activities = off`) counts as open.
     pub fn in_command(self) -> bool {
         matches!(self, Self::Active | Self::Fastpath | Self::Disabled)

@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -98,11 +98,10 @@ impl Daemon {
 
     /// All it has said on stderr.
     pub fn stderr(&self) -> String {
-        let mut file = &self.said;
-        let mut text = String::new();
-        file.seek(SeekFrom::Start(0)).unwrap();
-        file.read_to_string(&mut text).unwrap();
-        text
+        // Without moving the place where the program, which has the same open file, writes on.
+        let mut bytes = vec![0; self.said.metadata().unwrap().len() as usize];
+        self.said.read_exact_at(&mut bytes, 0).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// How many lines of stderr contain this.

@@ -54,16 +54,16 @@ fn times(out: &mut Vec<u8>, ts: impl Iterator<Item = u64>) -> u64 {
 /// Time of the end, process, event that ended, length, query, time on the CPU (`None`: not measured).
 pub type Ended = (u64, u32, u32, u64, i64, Option<u64>);
 
+fn words(c: &mut Vec<u8>, words: impl Iterator<Item = u32>) {
+    words.for_each(|w| c.extend(w.to_le_bytes()));
+}
+
 /// A block of transitions; formats before 3 have no column of times on the CPU.
 pub fn transitions(file: &mut Vec<u8>, version: u16, rows: &[Ended]) {
     let mut c = Vec::new();
     let last = times(&mut c, rows.iter().map(|r| r.0));
-    for r in rows {
-        c.extend(r.1.to_le_bytes());
-    }
-    for r in rows {
-        c.extend(r.2.to_le_bytes());
-    }
+    words(&mut c, rows.iter().map(|r| r.1));
+    words(&mut c, rows.iter().map(|r| r.2));
     for _ in rows {
         c.extend([0; 4]);
     }
@@ -85,12 +85,8 @@ pub fn transitions(file: &mut Vec<u8>, version: u16, rows: &[Ended]) {
 pub fn samples(file: &mut Vec<u8>, period: u64, rows: &[(u64, u32, u32, i64)]) {
     let mut c = Vec::new();
     let last = times(&mut c, rows.iter().map(|r| r.0));
-    for r in rows {
-        c.extend(r.1.to_le_bytes());
-    }
-    for r in rows {
-        c.extend(r.2.to_le_bytes());
-    }
+    words(&mut c, rows.iter().map(|r| r.1));
+    words(&mut c, rows.iter().map(|r| r.2));
     for r in rows {
         c.extend(r.3.to_le_bytes());
     }

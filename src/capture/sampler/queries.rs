@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Statements seen without an id before it is certain that the server computes none.
 const CERTAIN: u32 = 20;
 /// How long a statement may run before it is certain that it gets no id of the server's: ids come with parse analysis. Microseconds.
-const PARSED_BY: i64 = 200_000;
+pub const PARSED_BY: i64 = 200_000;
 
 /// What is known about queries.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use super::Hands;
 use crate::capture::anomaly::Capacity;
 use crate::capture::command::{Command, Done, Kind, Order, Outcome};
-use crate::capture::escalation::{Counts, End, Escalation, Settings, Step};
+use crate::capture::escalation::{Counts, End, Escalation, Settings, Step, lasted};
 use crate::capture::window::{Opening, Prepared, Reason, Remains, Rules, Window};
 use crate::capture::{Feed, capacity, sys};
 use crate::pg::server::Attached;
@@ -79,6 +79,8 @@ const LOOK_EVERY: u64 = 1_000_000;
 const CAPACITY_EVERY: u64 = SECOND;
 /// How often what was learned is handed on.
 const LEARNED_EVERY: u64 = 5 * SECOND;
+/// The same while a window is open.
+const SPENT_EVERY: u64 = SECOND / 2;
 /// Why nothing is opened in this mode.
 const NEVER: &str = "--mode sampled attaches nothing to the server: start with --mode tiered to open windows";
 
@@ -347,7 +349,7 @@ impl Windows {
                 tier: kind.fidelity(),
                 detail: account.reason.clone(),
                 granted: true,
-                seconds: Some(watched.since(opened).div_ceil(SECOND)),
+                seconds: Some(lasted(watched.since(opened))),
             });
         }
         health.window = Some(account);
@@ -372,7 +374,9 @@ impl Windows {
         }
         let now = sys::now();
         health.escalation = self.escalation.as_ref().map(|machine| machine.account(now));
-        if now.since(self.handed_on) >= LEARNED_EVERY {
+        // What an open window has spent must not be forgotten when this program is killed.
+        let every = if self.open.is_some() { SPENT_EVERY } else { LEARNED_EVERY };
+        if now.since(self.handed_on) >= every {
             self.hand_on(now, feed);
         }
     }

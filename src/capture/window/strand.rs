@@ -4,6 +4,7 @@
 //! whose query is not known yet are held back until it is.
 
 use super::program::wire::{record, track};
+use crate::capture::sampler::PARSED_BY;
 use crate::trace::block::{Edge, Intervals, Loss, Mark};
 use crate::trace::catalog::UnixMicros;
 use crate::trace::clock::{Clock, Span, Ts};
@@ -28,6 +29,13 @@ pub struct Shown {
     pub activity_start: UnixMicros,
     /// `state_change`.
     pub state_start: UnixMicros,
+}
+
+impl Shown {
+    /// Whether the command is so old that the server would have shown an id for it if it had one, or waits before it can make one.
+    pub fn is_parsed(&self, clock: Clock) -> bool {
+        clock.wall_ns / 1_000 - self.activity_start >= PARSED_BY
+    }
 }
 
 /// Where rows go.
@@ -66,6 +74,8 @@ pub struct Strand {
     shown: Shown,
     held: Option<Held>,
     pending: Vec<Record>,
+    /// Ends of the command whose rows are pending.
+    ends: Vec<Mark>,
     pending_since: UnixMicros,
     /// The query of the command that began then, found by its text or in a later row.
     found: (UnixMicros, QueryId),
@@ -89,6 +99,7 @@ impl Strand {
             shown,
             held: None,
             pending: Vec::new(),
+            ends: Vec::new(),
             pending_since: 0,
             found: (0, QueryId::NONE),
             states: false,
@@ -141,7 +152,12 @@ impl Strand {
         // Parse, Bind and Execute of one statement each say that a command runs: one execution.
         if ends && !begins {
             let query = if of.activity_start == self.found.0 && of.query == QueryId::NONE { self.found.1 } else { of.query };
-            sink.to.mark(mark(query, Edge::End));
+            let end = mark(query, Edge::End);
+            if query == QueryId::NONE && !self.pending.is_empty() && self.pending_since == of.activity_start {
+                self.ends.push(end);
+            } else {
+                sink.to.mark(end);
+            }
         }
         if begins && !ends {
             sink.to.mark(mark(QueryId::NONE, Edge::Begin));
@@ -265,6 +281,9 @@ impl Strand {
         }
         for row in self.pending.drain(..) {
             sink.to.row(Record { query, ..row });
+        }
+        for mark in self.ends.drain(..) {
+            sink.to.mark(Mark { query, ..mark });
         }
     }
 

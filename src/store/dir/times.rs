@@ -30,7 +30,7 @@ impl Dir {
         for (_, file, offset) in around {
             for (session, times) in self.accounts(*file, *offset).entries {
                 if let Entry::Vacant(free) = now.entry(session) {
-                    free.insert(times.map(|t| t.by(wall)));
+                    free.insert(times);
                 }
             }
         }
@@ -43,7 +43,7 @@ impl Dir {
                 break;
             }
         }
-        now.into_iter().filter_map(|(session, times)| Some((session, times?))).collect()
+        now.into_iter().filter_map(|(session, times)| Some((session, times?.by(wall)))).collect()
     }
 
     /// One block of them. A damaged one tells nothing, and is a hole: of nobody is it known then what came after it, until everybody is told of again.

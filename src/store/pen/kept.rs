@@ -1,4 +1,4 @@
-//! When what the rules of windows have learned is written beside the recording: every few seconds, and at the end.
+//! When what the rules of windows have learned is written beside the recording: every few seconds, more often while one is open, and at the end.
 
 use super::Pen;
 use crate::store::kept;
@@ -20,7 +20,8 @@ impl Pen {
     pub(super) fn keep(&mut self, learned: Option<Arc<Learned>>) {
         let Some(learned) = learned else { return };
         self.kept.fresh = Some(learned);
-        if self.clock.mono.since(self.kept.written) >= EVERY {
+        let every = if self.health.window.as_ref().is_some_and(|w| w.open) { SECOND / 2 } else { EVERY };
+        if self.clock.mono.since(self.kept.written) >= every {
             self.keep_now();
         }
     }

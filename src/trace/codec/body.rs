@@ -22,17 +22,6 @@ pub(super) const TICKS: u8 = 1;
 pub(super) const BESIDE: u8 = 2;
 
 const FIDELITIES: [Fidelity; 5] = [Fidelity::None, Fidelity::Sampled, Fidelity::Blocking, Fidelity::Exact, Fidelity::Mixed];
-const STATES: [State; 8] = [
-    State::Starting,
-    State::Idle,
-    State::Active,
-    State::IdleInTransaction,
-    State::Fastpath,
-    State::IdleInTransactionAborted,
-    State::Disabled,
-    State::None,
-];
-
 pub(super) const WRONG: Problem = Problem::Damaged("a block speaks of something it does not hold");
 
 /// Which rows an own table holds, by index into the columns.
@@ -127,7 +116,7 @@ pub(super) fn read_queries(r: &mut Reader<'_>, n: usize) -> Result<Vec<QueryId>,
 }
 
 fn state(byte: u8) -> Result<State, Problem> {
-    STATES.get(usize::from(byte)).copied().ok_or(WRONG)
+    State::of(byte).ok_or(WRONG)
 }
 
 /// Sessions, events, queries and states of some rows.

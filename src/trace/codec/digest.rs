@@ -34,17 +34,6 @@ impl Made {
 const WRONG: Problem = Problem::Damaged("a digest speaks of something it does not hold");
 /// Bytes of a digest's block in memory: one that is larger is not written.
 const MOST: usize = 8 << 20;
-const STATES: [State; 8] = [
-    State::Starting,
-    State::Idle,
-    State::Active,
-    State::IdleInTransaction,
-    State::Fastpath,
-    State::IdleInTransactionAborted,
-    State::Disabled,
-    State::None,
-];
-
 /// Appends a digest: one block, or two. `false`: it is too large for a file, and nothing was appended.
 pub fn write_digest(out: &mut Vec<u8>, digest: &Digest, made: Made) -> bool {
     let mut w = Writer::default();
@@ -215,7 +204,7 @@ fn read_rows(r: &mut Reader<'_>, d: &mut Digest) -> Result<(), Problem> {
     let keys: Vec<Key> = what
         .zip(how)
         .map(|(((session, query), event), how)| {
-            let state = STATES.get(usize::from(how & 0x7f)).copied().ok_or(WRONG)?;
+            let state = State::of(how & 0x7f).ok_or(WRONG)?;
             Ok(Key { session, query, event, state, precise: how & 0x80 != 0 })
         })
         .collect::<Result<_, Problem>>()?;

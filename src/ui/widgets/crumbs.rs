@@ -64,6 +64,9 @@ impl StatefulWidget for &Crumbs<'_> {
     }
 }
 
+/// Cells kept for the breadcrumb.
+const STEP: usize = 6;
+
 impl Crumbs<'_> {
     /// Counts and coverage, from the right edge. The column they begin at.
     fn right(&self, area: Rect, buf: &mut Buffer) -> u16 {
@@ -83,10 +86,14 @@ impl Crumbs<'_> {
         if let (Body::Active { at: Some(tick), .. }, Some(_)) = (&answer.body, self.state.camera.held()) {
             notes.push(format!("as of {}", crate::show::time_of_day(answer.clock.wall(*tick), &self.state.start.zone)));
         }
+        let dot = format!(" {} ", self.theme.glyphs().dot);
+        // Room for a step of the breadcrumb stays: what is left out first says least.
+        while !notes.is_empty() && width(&notes.join(&dot)) + width(&dot) + STEP > usize::from(area.width) {
+            notes.remove(0);
+        }
         if notes.is_empty() {
             return x.saturating_sub(1);
         }
-        let dot = format!(" {} ", self.theme.glyphs().dot);
         put_right(buf, area, &format!("{}{dot}", notes.join(&dot)), self.theme.of(Role::Dim)).saturating_sub(1)
     }
 }

@@ -167,10 +167,10 @@ fn window_parts(window: &WindowHealth) -> impl Iterator<Item = (u8, String)> {
     let tier = window.tier.name().to_uppercase();
     let left = window.remaining_s.map_or_else(|| format!("{tier} until closed"), |s| format!("{tier} {s} s left"));
     let share = format!("{:.1} % of a core", window.overhead_pct);
-    let price = (window.price_ns > 0).then(|| (1, format!("{} each", format::duration(window.price_ns))));
+    let price = (window.price_ns > 0).then(|| (2, format!("{} each", format::duration(window.price_ns))));
     let by_rule = !matches!(window.cause.as_str(), "" | "manual" | "standing");
-    let cause = by_rule.then(|| (1, format!("by {}", window.cause.replace('_', " "))));
-    [(0, left)].into_iter().chain(cause).chain(price).chain([(0, share)])
+    let cause = by_rule.then(|| (2, format!("by {}", window.cause.replace('_', " "))));
+    [(0, left)].into_iter().chain(cause).chain(price).chain([(1, share)])
 }
 
 /// What a window's price is the price of.
