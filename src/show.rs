@@ -3,6 +3,7 @@
 //! Nothing from the server reaches a terminal without [`safe`] or [`visible`].
 
 use crate::trace::clock::SECOND;
+use crate::trace::marker::{Kind, Marker};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::borrow::Cow;
@@ -177,6 +178,21 @@ pub fn time_of_day(wall_ns: i64, zone: &TimeZone) -> String {
 /// RFC 3339 in UTC, for machines; empty when there is no such instant.
 pub fn rfc3339(wall_ns: i64) -> String {
     Timestamp::from_nanosecond(i128::from(wall_ns)).map(|at| at.to_string()).unwrap_or_default()
+}
+
+/// What happened to a window, or what asked for one, in words.
+pub fn marked(marker: &Marker) -> String {
+    let tier = marker.tier.name();
+    let reason = marker.reason.name().replace('_', " ");
+    let seconds = marker.seconds.map(|s| format!(", {s} s")).unwrap_or_default();
+    let detail = if marker.detail.is_empty() { String::new() } else { format!(": {}", safe(&marker.detail)) };
+    match (marker.kind, marker.granted) {
+        (Kind::Opened, _) => format!("{tier} window opened ({reason}{seconds}){detail}"),
+        (Kind::Closed, _) => format!("{tier} window closed ({reason}{seconds}){detail}"),
+        (Kind::Fire, true) => format!("{reason}{seconds}{detail}"),
+        (Kind::Fire, false) => format!("{reason}, no window{detail}"),
+        (Kind::Near, _) => format!("near: {reason}{detail}"),
+    }
 }
 
 #[cfg(test)]

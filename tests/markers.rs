@@ -183,7 +183,7 @@ proptest! {
         let kinds = [Kind::Opened, Kind::Closed, Kind::Fire, Kind::Near];
         let reasons = [
             Reason::Manual, Reason::Anomaly, Reason::CpuSaturation, Reason::Standing, Reason::Expired, Reason::Request, Reason::Shutdown,
-            Reason::Budget, Reason::Overhead, Reason::ServerGone,
+            Reason::Budget, Reason::Overhead, Reason::ServerGone, Reason::Unfollowed,
         ];
         let mut told: Vec<Marker> = moments
             .into_iter()

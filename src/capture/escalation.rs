@@ -10,7 +10,7 @@ use super::budget::{Allowance, Denied, Ledger};
 use crate::trace::clock::{SECOND, Span, Ts};
 use crate::trace::health;
 use crate::trace::learned::Learned;
-use crate::trace::marker::{Kind, Marker, Reason};
+use crate::trace::marker::{Kind, LASTS_LONGER, Marker, Reason};
 use crate::trace::record::Fidelity;
 use episode::{Episodes, What};
 
@@ -176,7 +176,7 @@ impl Escalation {
                 self.detector.granted(seen.at, rule);
                 if let Step::Extend(end) = step {
                     let seconds = end.at.map(|at| at.since(seen.at).div_ceil(SECOND));
-                    self.mark(seen.at, Kind::Fire, reason(rule), format!("{detail}: the open window lasts longer"), true, seconds);
+                    self.mark(seen.at, Kind::Fire, reason(rule), format!("{detail}: {LASTS_LONGER}"), true, seconds);
                 }
                 step
             }

@@ -75,6 +75,8 @@ pub enum Reason {
     Replaced,
     /// It cost too much: what, in per cent of one core, times ten.
     TooDear(u64),
+    /// Nobody can be followed: why not.
+    Unfollowed(String),
     /// The server went away.
     ServerGone,
     /// This program ended.
@@ -89,6 +91,7 @@ impl Reason {
             Self::Budget => marker::Reason::Budget,
             Self::Told | Self::Replaced => marker::Reason::Request,
             Self::TooDear(_) => marker::Reason::Overhead,
+            Self::Unfollowed(_) => marker::Reason::Unfollowed,
             Self::ServerGone => marker::Reason::ServerGone,
             Self::Ended => marker::Reason::Shutdown,
         }
@@ -105,6 +108,7 @@ impl std::fmt::Display for Reason {
             Self::TooDear(tenths) => {
                 write!(f, "it cost the server {}.{} % of one core, above --max-overhead", tenths / 10, tenths % 10)
             }
+            Self::Unfollowed(why) => write!(f, "no backend could be followed: {why}"),
             Self::ServerGone => f.write_str("the server stopped"),
             Self::Ended => f.write_str("pg_wait_tracer ended"),
         }
@@ -257,6 +261,10 @@ impl Window {
         }
         if now.since(self.second) >= SECOND {
             self.each_second(now, hands, feed);
+            let (armed, unarmed, _) = self.seats.counts();
+            if self.kind == Kind::Exact && armed == 0 && unarmed > 0 {
+                return Some(Reason::Unfollowed(self.seats.refusal().unwrap_or_default().to_owned()));
+            }
         }
         if let Some((_, reason)) = self.until.take_if(|(until, _)| now >= *until) {
             return Some(reason);

@@ -149,7 +149,7 @@ fn escalations(e: &mut Exposition, x: &Escalation) {
     e.count("escalation_windows", "Windows opened on demand or by a rule.", Count(x.windows));
     e.count("escalation_denied", "Requests for a window that the budget denied.", Count(x.denied));
     e.count("escalation_budget_closed", "Windows closed since the budget was used up.", Count(x.budget_closed));
-    e.count("anomaly_fires", "Windows that a rule asked for and got.", Count(x.fires));
+    e.count("anomaly_fires", "Windows that a rule asked for and got, and open ones that it made last longer.", Count(x.fires));
     e.count("anomaly_cpu_fires", "Of those, by the rule about the CPU.", Count(x.cpu_fires));
     e.count("anomaly_near", "Observations that came near a fire.", Count(x.near));
     e.count("anomaly_dropped_budget", "Fires that the budget denied.", Count(x.dropped_budget));

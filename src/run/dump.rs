@@ -5,7 +5,7 @@ use super::replay::range;
 use super::text::answers;
 use super::wish::zone;
 use crate::analysis::Source;
-use crate::analysis::answer::Answer;
+use crate::analysis::answer::{Answer, Body};
 use crate::analysis::filter::Filter;
 use crate::analysis::question::{Ask, Question};
 use crate::cli::{Dump, Format};
@@ -15,6 +15,7 @@ use crate::render::{self, Options, Renderer, Scope, View};
 use crate::session::recorded::Recorded;
 use crate::show;
 use crate::trace::clock::{Span, Window};
+use crate::trace::marker::{Kind, Marker};
 use anyhow::{Context, Result};
 use jiff::tz::TimeZone;
 use std::io::Write as _;
@@ -22,6 +23,8 @@ use std::process::ExitCode;
 
 /// Rows of each table.
 const TOP: usize = 15;
+/// Moments of windows listed.
+const WINDOWS: usize = 20;
 
 /// Prints it.
 pub fn run(flags: &Dump) -> Result<ExitCode> {
@@ -78,5 +81,16 @@ fn heading(flags: &Dump, recorded: &Recorded, answer: &Answer, zone: &TimeZone) 
     let c = &answer.coverage;
     let parts = [("exact", c.exact_ns), ("blocking", c.blocking_ns), ("sampled", c.sampled_ns), ("not observed", c.gap_ns)];
     let seen: Vec<String> = parts.iter().filter(|(_, ns)| *ns > 0).map(|(name, ns)| format!("{name} {}", show::duration(*ns))).collect();
-    text + &row("Seen", seen.join(", "))
+    text += &row("Seen", seen.join(", "));
+    let markers = if let Body::Load(load) = &answer.body { load.markers.as_slice() } else { &[] };
+    // What only came near is for the screen.
+    let told: Vec<&Marker> = markers.iter().filter(|m| m.kind != Kind::Near).collect();
+    let (first, more) = (told.len().saturating_sub(WINDOWS), if told.len() > WINDOWS { " (the newest)" } else { "" });
+    for (n, marker) in told.iter().skip(first).enumerate() {
+        text += &row(
+            if n == 0 { "Windows" } else { "" },
+            format!("{} {}{}", at(marker.at), show::marked(marker), if n == 0 { more } else { "" }),
+        );
+    }
+    text
 }

@@ -39,6 +39,13 @@ pub fn settings(flags: &Escalation) -> Result<Settings> {
             },
         },
     };
+    if settings.rules.aas_factor > 0.0 && settings.rules.aas_factor < 1.0 {
+        let text = format!(
+            "--anomaly-aas-factor is {}: the usual load itself would be out of the ordinary; make it more than 1, or 0 for no such rule",
+            settings.rules.aas_factor
+        );
+        return Err(Usage(text).into());
+    }
     let cpu = settings.rules.cpu;
     if cpu.on && cpu.cap <= cpu.k + cpu.margin {
         let text = format!(
@@ -99,6 +106,7 @@ mod tests {
             ("--escalation-budget=soon", "0 or more"),
             ("--escalation-budget=4000", "unlimited"),
             ("--anomaly-aas-factor=-1", "0 or more"),
+            ("--anomaly-aas-factor=0.5", "more than 1"),
             ("--anomaly-aas-ticks=0", "0 is not in"),
             ("--anomaly-lock-fraction=1.1", "0 to 1"),
             ("--anomaly-lock-min-aas=0", "above 0"),

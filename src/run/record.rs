@@ -9,7 +9,7 @@ use crate::store::retain::Limits;
 use crate::store::writer::Writer;
 use crate::trace::clock::{SECOND, Ts};
 use crate::trace::health::{Health, Link, Recording};
-use crate::trace::marker::{Kind, Marker};
+use crate::trace::marker::{Kind, LASTS_LONGER, Marker};
 use anyhow::{Result, bail};
 use crossbeam_channel::RecvTimeoutError;
 use jiff::tz::TimeZone;
@@ -103,6 +103,14 @@ impl Herald {
                 Some(format!("{tier} window open {length}: {}{cause}", m.reason.name()))
             }
             Kind::Closed => Some(format!("{tier} window closed after {} s: {}", m.seconds.unwrap_or_default(), m.detail)),
+            Kind::Fire if m.granted && m.detail.ends_with(LASTS_LONGER) => {
+                let detail = m.detail.trim_end_matches(LASTS_LONGER).trim_end_matches(": ");
+                Some(format!(
+                    "the open {tier} window lasts longer, up to {} s from now: {} ({detail})",
+                    m.seconds.unwrap_or_default(),
+                    m.reason.name()
+                ))
+            }
             // Its window says the rest.
             Kind::Fire if m.granted => None,
             Kind::Fire => Some(format!("{} and no window: {}", m.reason.name(), m.detail)),

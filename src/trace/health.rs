@@ -95,7 +95,7 @@ pub struct Escalation {
     pub denied: u64,
     /// Windows closed since the budget was used up.
     pub budget_closed: u64,
-    /// Windows that a rule asked for and got.
+    /// Windows that a rule asked for and got, and open ones that it made last longer.
     pub fires: u64,
     /// Of those, by the rule about the CPU.
     pub cpu_fires: u64,

@@ -4,6 +4,9 @@ use super::clock::Ts;
 use super::record::Fidelity;
 use serde::{Deserialize, Serialize};
 
+/// How the detail of a granted fire ends that found a window open.
+pub const LASTS_LONGER: &str = "the open window lasts longer";
+
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,6 +45,8 @@ pub enum Reason {
     Overhead,
     /// Closed: the server went away.
     ServerGone,
+    /// Closed: no backend could be followed.
+    Unfollowed,
 }
 
 impl Reason {
@@ -58,6 +63,7 @@ impl Reason {
             Self::Budget => "budget",
             Self::Overhead => "overhead",
             Self::ServerGone => "server_gone",
+            Self::Unfollowed => "unfollowed",
         }
     }
 
@@ -74,6 +80,7 @@ impl Reason {
             Self::Standing => 7,
             Self::Overhead => 8,
             Self::ServerGone => 9,
+            Self::Unfollowed => 10,
         }
     }
 }

@@ -106,7 +106,7 @@ impl Chart<'_> {
                 Rect { x: area.x + super::draw::layout::AXIS, width: area.width.saturating_sub(super::draw::layout::AXIS + 1), ..area };
             if let Some(marker) = self.happened(plot).get(&self.column(at, plot)) {
                 let half = usize::from(area.width) / 2;
-                let sentence = health::sentence(marker);
+                let sentence = crate::show::marked(marker);
                 let text = super::text::fit(&sentence, half, self.theme.glyphs().ellipsis);
                 x = put(buf, room, x, area.y, &format!("{text} "), self.theme.of(health::role(marker)));
             }

@@ -5,6 +5,7 @@ use crate::support::watch::Watch;
 use crate::support::{Options, Server, wait_until};
 use pg_wait_tracer::analysis::answer::Body;
 use pg_wait_tracer::analysis::question::Ask;
+use pg_wait_tracer::capture::sys::perf::Watchpoint;
 use pg_wait_tracer::capture::window::Kind;
 use pg_wait_tracer::trace::clock::{MILLI, SECOND, Span, Window};
 use pg_wait_tracer::trace::record::QueryId;
@@ -85,4 +86,23 @@ fn executions_are_of_the_query_whose_time_they_have() {
     println!("{all} executions, of them {unknown} of no known query");
     // Seven statements of 300 transactions; of those without a wait the text may be gone before anybody looks.
     assert!(all >= 2_000 && unknown * 10 < all, "{unknown} of {all}: {queries:#?}");
+}
+
+/// Watchpoints on everybody, as another tracer has them.
+#[test]
+fn a_window_that_can_follow_nobody_is_none() {
+    let Some(server) = Server::start("18", &Options::new()) else { return };
+    let children = format!("/proc/{0}/task/{0}/children", server.pid());
+    let processes = std::fs::read_to_string(children).unwrap();
+    let taken: Vec<_> = processes
+        .split_whitespace()
+        .flat_map(|pid| (0..4).map(move |i| Watchpoint::new(pid.parse().unwrap(), 0x1000 + i * 8).unwrap()))
+        .collect();
+    assert!(taken.len() >= 16);
+    let mut watch = Watch::windows(&server, free());
+    watch.run(Duration::from_millis(300));
+    watch.open(Kind::Exact, None);
+    let closed = watch.closed(SECONDS(5));
+    println!("{}", closed.reason);
+    assert!(closed.reason.starts_with("no backend could be followed: ") && closed.reason.contains("debug registers"), "{closed:?}");
 }

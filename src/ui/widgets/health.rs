@@ -3,6 +3,7 @@
 use super::lines::{Line, Lines, Piece, Scrolled};
 use super::status::unit;
 use crate::analysis::answer::{Answer, Body};
+use crate::show::marked;
 use crate::trace::health::{Access, Escalation, Health, Link, WindowHealth};
 use crate::trace::marker::{Kind, Marker};
 use crate::ui::format;
@@ -95,7 +96,7 @@ fn happened(out: &mut Lines, state: &State) {
     let clock = answer.map(|a| a.clock).unwrap_or_default();
     for marker in markers.iter().rev() {
         let at = format::clock(clock.wall(marker.at), &state.start.zone, true);
-        out.entry(role(marker), &at, NAMES, None, &sentence(marker));
+        out.entry(role(marker), &at, NAMES, None, &marked(marker));
     }
 }
 
@@ -106,21 +107,6 @@ pub fn role(marker: &Marker) -> Role {
         (Kind::Fire, false) => Role::Warn,
         (Kind::Opened, _) => Role::Exact,
         (Kind::Closed | Kind::Near, _) => Role::Dim,
-    }
-}
-
-/// A marker in words.
-pub fn sentence(marker: &Marker) -> String {
-    let tier = marker.tier.name();
-    let reason = marker.reason.name().replace('_', " ");
-    let seconds = marker.seconds.map(|s| format!(", {s} s")).unwrap_or_default();
-    let detail = if marker.detail.is_empty() { String::new() } else { format!(": {}", format::safe(&marker.detail)) };
-    match (marker.kind, marker.granted) {
-        (Kind::Opened, _) => format!("{tier} window opened ({reason}{seconds}){detail}"),
-        (Kind::Closed, _) => format!("{tier} window closed ({reason}{seconds}){detail}"),
-        (Kind::Fire, true) => format!("{reason}{seconds}{detail}"),
-        (Kind::Fire, false) => format!("{reason}, no window{detail}"),
-        (Kind::Near, _) => format!("near: {reason}{detail}"),
     }
 }
 
