@@ -93,7 +93,13 @@ fn executions_are_of_the_query_whose_time_they_have() {
 fn a_window_that_can_follow_nobody_is_none() {
     let Some(server) = Server::start("18", &Options::new()) else { return };
     let children = format!("/proc/{0}/task/{0}/children", server.pid());
-    let processes = std::fs::read_to_string(children).unwrap();
+    let there = || std::fs::read_to_string(&children).unwrap();
+    // Some are started a while after the server answers.
+    let mut processes = there();
+    assert!(wait_until(SECONDS(20), || {
+        std::thread::sleep(SECONDS(1));
+        std::mem::replace(&mut processes, there()) == processes
+    }));
     let taken: Vec<_> = processes
         .split_whitespace()
         .flat_map(|pid| (0..4).map(move |i| Watchpoint::new(pid.parse().unwrap(), 0x1000 + i * 8).unwrap()))
